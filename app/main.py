@@ -21,10 +21,7 @@ from app.core.config.settings import (
     WeederSettings,
 )
 from app.core.errors import ConfigWarning
-from app.core.kube.seed_api import (
-    FileCredentials,
-    SeedCredentials,
-)
+from app.core.kube.seed_api import FileCredentials
 from app.core.log import configure_logs
 from app.realcluster import DEFAULT_SCALE_DOWN_QPS, RealCluster
 from app.service.parts import Configured, Core
@@ -72,7 +69,11 @@ async def run_loops(settings: SeedSettings, warnings: Warnings, environ: Mapping
     cluster = RealCluster(
         settings,
         core,
-        await _credentials(settings, core, environ),
+        await (
+            FileCredentials.in_cluster(core.clock, environ)
+            if settings.kubeconfig is None
+            else FileCredentials.of_kubeconfig(core.clock, settings.kubeconfig)
+        ),
         scale_down_qps=DEFAULT_SCALE_DOWN_QPS if prober is None else prober.scale_down_qps,
     )
     if prober is not None and configured.prober is not None:
@@ -111,14 +112,6 @@ def _config(name: str) -> Path:
     """
     places = [folder / name for folder in _CONFIGS]
     return next((place for place in places if place.is_file()), places[0])
-
-
-async def _credentials(
-    settings: SeedSettings, core: Core, environ: Mapping[str, str]
-) -> SeedCredentials:
-    if settings.kubeconfig is not None:
-        return await FileCredentials.of_kubeconfig(core.clock, settings.kubeconfig)
-    return await FileCredentials.in_cluster(core.clock, environ)
 
 
 async def _run(service: Service) -> None:

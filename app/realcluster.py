@@ -60,7 +60,7 @@ class _Part:
     begin: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
     troubles: Callable[[], Mapping[str, str]]
-    needed: Callable[[], Awaitable[tuple[Permission, ...]]]
+    needed: Callable[[], Awaitable[tuple[Permission, ...]]] | None = None
 
 
 class RealCluster:
@@ -141,9 +141,6 @@ class RealCluster:
         execs = ContainerExec(self._api) if options.allow_exec else None
         handlers = NetworkHandlers(core.clock, execs)
 
-        async def nothing_more() -> tuple[Permission, ...]:
-            return ()  # `permissions_needed` derives the rights of endpoint probes from the policy
-
         async def close() -> None:
             await pods.close()
             await handlers.close()
@@ -151,7 +148,8 @@ class RealCluster:
         def features_off() -> Mapping[str, str]:
             return {} if pods.forbidden is None else {PODS_FEATURE: pods.forbidden}
 
-        self._parts.append(_Part(pods.start, close, pods.troubles, nothing_more))
+        # `permissions_needed` derives the rights of endpoint probes from the policy.
+        self._parts.append(_Part(pods.start, close, pods.troubles))
         return replace(
             adapters, endpoints=EndpointAdapters(handlers, pods), features_off=features_off
         )
@@ -236,7 +234,7 @@ class RealCluster:
         async def needed() -> tuple[Permission, ...]:
             """The permissions of each loop and of the process, without duplicates."""
             parts = (*(each.needed for each in self._parts), self._needed)
-            return tuple(dict.fromkeys([each for part in parts for each in await part()]))
+            return tuple(dict.fromkeys([each for part in parts if part for each in await part()]))
 
         return Cluster(
             prober=self._prober,

@@ -175,7 +175,8 @@ class Store:
             kept = {name: value for name, value in current.items() if name != "status"}
             new = {name: body[name] for name in ("status",) if name in body}
             return self._update(key, current, kept | new)
-        metadata = _server_owned(current) | _user_owned(body.get("metadata", {}))
+        owned = {name: each for name, each in current["metadata"].items() if name in _SERVER_OWNED}
+        metadata = owned | _user_owned(body.get("metadata", {}))
         return self._update(key, current, {**body, "kind": key.kind, "metadata": metadata})
 
     def patch(self, key: ObjectKey, patch: Object, *, status: bool = False) -> Object:
@@ -319,7 +320,3 @@ def _without_metadata(obj: Object) -> dict[str, Any]:
 
 def _user_owned(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if name not in _SERVER_OWNED}
-
-
-def _server_owned(obj: Object) -> dict[str, Any]:
-    return {name: value for name, value in obj["metadata"].items() if name in _SERVER_OWNED}

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.core.model import workloads as ann
 from app.core.model.endpoints import CachedResult, Effect, GateReason, ProbeOutcome, ProbeType
-from app.core.model.overrides import API_PAUSE, Hold, ObjectId, Pause, ScaleRequest
+from app.core.model.overrides import API_PAUSE, ObjectId, Pause, ScaleRequest
 from app.core.model.overrides import Scope as PauseScope
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import (
@@ -194,11 +194,6 @@ def pause(
     return replace(found, **more)
 
 
-def hold(direction: Direction = Direction.UP, operation: str = "op-1", **more: Any) -> Hold:
-    found = Hold("brought back by hand", "alice", NOW - 60, NOW + 1_800, direction, operation)
-    return replace(found, **more)
-
-
 def request(
     direction: Direction = Direction.UP,
     operation: str = "op-1",
@@ -208,7 +203,7 @@ def request(
     author: str = "alice",
     reason: str = "brought back by hand",
 ) -> ScaleRequest:
-    """One whose hold is `hold(direction, operation, done=done)`."""
+    """One that holds verdicts back."""
     return ScaleRequest(
         ObjectId(of, f"api-{operation}", operation, "1"),
         ScaleSpec(direction, reason, author, 1_860.0),

@@ -273,6 +273,11 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("shoots", "--timeout=0s"), "--timeout: must be above 0s, not 0s"),
         (("shoots", "--port-forward=x"), "--port-forward: must be NAMESPACE/DEPLOYMENT"),
         (("shoots", "--context=x"), "--context: needs --kubeconfig"),
+        (("shoots", "--service-account=x"), "--service-account: must be NAMESPACE/NAME"),
+        (
+            ("shoots", "--service-account=a/b", "--token-file=x"),
+            "--service-account: does not go with --token-file",
+        ),
         (("pause", WHY), "NAME: or --all must be given, not both"),
         (("pause", "a", "--all", WHY), "NAME: or --all must be given, not both"),
         (("pause", "a"), "--reason: is required"),

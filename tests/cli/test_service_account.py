@@ -318,18 +318,6 @@ def test_a_seed_that_is_away_is_said_so(listed, kubeconfig):
     assert "the seed at http://127.0.0.1:1 cannot be reached" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (("--service-account=x",), "must be NAMESPACE/NAME"),
-        (("--service-account=a/b", "--token-file=x"), "does not go with --token-file"),
-    ],
-)
-def test_flags_that_make_no_sense_are_refused(dwd, flags, said):
-    ran = dwd("shoots", *flags)
-    assert (ran.code, said in ran.err) == (2, True)
-
-
 # Renewal.
 
 

@@ -102,7 +102,7 @@ def _events(latest: Sequence[EventLine], width: int, room: int) -> list[Text]:
     """What has happened, the newest last, in so many lines; where even that is too long it is cut."""
     found: list[Text] = []
     for told in reversed(latest):
-        lines = _event(told, width)
+        lines = _wrapped(_line((_stamp(told), "dim")), told.text, width)
         if len(found) + len(lines) > room:
             return found or [_line((_stamp(told), "dim"), told.text)][:room]
         found = lines + found
@@ -201,10 +201,6 @@ def _replicas(replicas: TrueReplicas | None) -> Text:
     if replicas is None:
         return Text("–", style="dim")
     return Text(str(replicas), style="" if replicas.wanted else "bold magenta")
-
-
-def _event(told: EventLine, width: int) -> list[Text]:
-    return _wrapped(_line((_stamp(told), "dim")), told.text, width)
 
 
 def _stamp(told: EventLine) -> str:

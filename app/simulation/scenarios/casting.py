@@ -35,7 +35,7 @@ def short(namespace: str) -> str:
 
 
 def cast(count: int, nodes: int, own: Sequence[OwnShoot] = ()) -> tuple[Part, ...]:
-    """Shoots a, b, c and so on with `nodes` nodes each, then the scenario's own.
+    """Shoots a to z, s26, s27 and so on with `nodes` nodes each, then the scenario's own.
 
     Args:
         count: how many there are in all; with fewer than one beside the scenario's own, one is added.
@@ -43,14 +43,10 @@ def cast(count: int, nodes: int, own: Sequence[OwnShoot] = ()) -> tuple[Part, ..
         own: those that the scenario brings along.
     """
     taken = {each.name for each in own}
-    free = (name for name in map(_name, range(count + len(own) + 1)) if name not in taken)
+    numbers = range(len(_LETTERS), count + len(own) + 1)  # after a to z
+    free = (name for name in (*_LETTERS, *(f"s{each}" for each in numbers)) if name not in taken)
     ordinary = [Part(next(free), nodes) for _ in range(max(count - len(own), 1))]
     return (*ordinary, *(Part(each.name, each.nodes, each.zones, own=True) for each in own))
-
-
-def _name(number: int) -> str:
-    """Returns the name of a shoot by number: a to z, then s26, s27 and so on."""
-    return _LETTERS[number] if number < len(_LETTERS) else f"s{number}"
 
 
 def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> None:

@@ -78,19 +78,16 @@ def scale(obj: Object) -> dict[str, Any]:
     field, metadata = size_field(obj), shown(obj)["metadata"]
     wanted, current = obj["spec"][field], obj.get("status", {}).get(field, 0)
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    chosen = obj["spec"].get("selector") if obj["kind"] in SIZED else None
+    pairs = sorted((chosen or {}).get("matchLabels", {}).items())
+    selector = {"selector": ",".join(f"{key}={value}" for key, value in pairs)} if pairs else {}
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: metadata[name] for name in names if name in metadata},
         "spec": {"replicas": wanted} if wanted else {},
-        "status": {"replicas": current, **_selector(obj)},
+        "status": {"replicas": current, **selector},
     }
-
-
-def _selector(obj: Object) -> dict[str, str]:
-    chosen = obj["spec"].get("selector") if obj["kind"] in SIZED else None
-    pairs = sorted((chosen or {}).get("matchLabels", {}).items())
-    return {"selector": ",".join(f"{key}={value}" for key, value in pairs)} if pairs else {}
 
 
 def listed(

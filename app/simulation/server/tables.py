@@ -113,10 +113,6 @@ def _pod_status(pod: Object) -> object:
     return _at("status", "phase")(pod)
 
 
-def _restarts(pod: Object) -> str:
-    return str(sum(int(each.get("restartCount", 0)) for _, each in _statuses(pod)))
-
-
 def _replicas_ready(deployment: Object) -> str:
     has, wants = deployment.get("status", {}), deployment["spec"]
     return f"{has.get('readyReplicas', 0)}/{wants.get('replicas', 1)}"
@@ -150,6 +146,9 @@ _COLUMNS: Final[Mapping[str, Sequence[Column]]] = {
     "Pod": (
         Column("Ready", _containers_ready),
         Column("Status", _pod_status),
-        Column("Restarts", _restarts),
+        Column(
+            "Restarts",
+            lambda pod: str(sum(int(each.get("restartCount", 0)) for _, each in _statuses(pod))),
+        ),
     ),
 }

@@ -71,6 +71,7 @@ def test_a_wrong_flag_is_refused_with_its_exact_message(words):
 
 
 def test_the_defaults_are_those_of_the_page():
+    assert settings(model=WeederSettings).max_deletions_per_second == 20.0
     found = settings()
     assert (found.kube_api_qps, found.kube_api_burst, found.scale_down_qps) == (5.0, 10, 200.0)
     assert (found.metrics_bind_addr, found.health_bind_addr) == (
@@ -348,15 +349,6 @@ def test_the_weeder_takes_the_flags_that_the_original_shares_between_both():
     ]
 
 
-def test_the_defaults_of_the_weeder_are_those_of_the_page():
-    found = read(model=WeederSettings).settings
-    assert found.max_deletions_per_second == 20.0
-    assert (found.kube_api_qps, found.kube_api_burst) == (5.0, 10)
-    assert (found.leader_elect_lease_duration, found.leader_election_namespace) == (15.0, "garden")
-    assert not found.enable_leader_election
-    assert not found.dry_run
-
-
 def test_serve_has_the_flags_of_both_and_a_file_for_each():
     words = ("--scale-down-qps=7", "--max-deletions-per-second=2.5")
     found = read(*words, model=ServeSettings)
@@ -391,22 +383,11 @@ def test_the_description_of_an_election_names_the_lease_of_its_own_command(model
     assert found == names[model]
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("0", "must be above 0, not 0"),
-        ("-1", "must be above 0, not -1"),
-        ("many", 'must be a finite number, not "many"'),
-        ("inf", 'must be a finite number, not "inf"'),
-        ("", 'must be a finite number, not ""'),
-    ],
-)
 @pytest.mark.parametrize("model", [WeederSettings, ServeSettings], ids=["weeder", "serve"])
-def test_a_pace_of_deletions_that_is_none_is_refused(model, word, message):
-    with pytest.raises(ConfigurationError) as caught:
-        read(f"--max-deletions-per-second={word}", model=model)
-    (mistake,) = caught.value.mistakes
-    assert str(mistake) == f"--max-deletions-per-second: {message}"
+def test_a_pace_of_deletions_that_is_none_is_refused(model):
+    flag = "--max-deletions-per-second"
+    assert mistakes(f"{flag}=0", model=model) == [f"{flag}: must be above 0, not 0"]
+    assert mistakes(f"{flag}=", model=model) == [f'{flag}: must be a finite number, not ""']
 
 
 def test_the_demo_takes_none_of_the_originals_flags():

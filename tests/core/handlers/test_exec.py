@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,11 +10,15 @@ import pytest
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Unreachable
 from app.core.handlers.handlers import NetworkHandlers
+from app.core.handlers.runs import MOST_READ
 from app.core.model.endpoints import Exec, ProbeOutcome
 from app.core.ports import Frame
 from tests.core.handlers.targets import at, probe
 
 SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
+KUBELET_READS = 10 * 1024
+"""maxReadLength of pkg/kubelet/prober."""
+WELL_OVER = Frame(1, b"x" * (KUBELET_READS + 1))
 WELL = Frame(3, b'{"metadata":{},"status":"Success"}')
 
 
@@ -98,6 +103,20 @@ async def test_the_beginning_of_both_outputs_is_in_the_message_on_one_line():
 async def test_output_that_is_no_text_and_without_end_stays_short():
     found = await run(*[Frame(1, b"\xff" * 100_000)] * 50, ended("3"))
     assert len(found.message) < 100
+
+
+async def test_of_a_command_s_output_no_more_is_kept_than_the_kubelet_keeps():
+    assert MOST_READ == KUBELET_READS
+    flood = [Frame(1, b"x" * 100_000)] * 400
+    await run(WELL_OVER, ended("3"))
+    tracemalloc.start()
+    try:
+        found = await run(*flood, ended("3"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.outcome is FAILURE
+    assert most < 128 * 1024
 
 
 async def test_other_channels_say_nothing():

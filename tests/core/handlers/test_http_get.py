@@ -3,6 +3,7 @@
 import asyncio
 import os
 import resource
+import ssl
 
 import pytest
 
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.looptime(False)
 
 SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 CANARY = "s3cr3t-canary"
+KUBELET_READS = 10 * 1024
+"""maxRespBodyLength of pkg/probe/http."""
 SOON = 5.0
 """Seconds in which a run has ended that ends in time, on a busy machine, too."""
 
@@ -322,6 +325,19 @@ async def test_nothing_that_the_target_says_gets_into_the_message():
         assert (await ran(HttpGet(target.port))).message == "HTTP 500"
 
 
+@pytest.mark.parametrize(
+    ("sent", "within", "outcome"), [(0, 10, SUCCESS), (-1, 1, ERROR)], ids=["all", "less"]
+)
+async def test_of_a_body_as_much_is_waited_for_as_the_kubelet_reads(sent, within, outcome):
+    async def answer(call):
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+        await call.say(head + b"x" * (KUBELET_READS + sent))
+        await call.hang()
+
+    async with serving(answer) as target:
+        assert (await ran(HttpGet(target.port), timeout=within)).outcome is outcome
+
+
 # What is no answer
 
 
@@ -455,6 +471,31 @@ async def test_a_target_that_ends_no_tls_connection_keeps_none_open(path, outcom
         found = await made.run(probe(HttpGet(target.port, Scheme.HTTPS, path), 0.5), at())
         assert found.outcome is outcome
         await until(lambda: is_ended(target.calls[0].writer))
+
+
+def speaking(version):
+    """A server of this version of TLS only."""
+    context = server_context()
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.minimum_version = context.maximum_version = version
+    return context
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("version", "outcome"),
+    [
+        (ssl.TLSVersion.TLSv1_1, FAILURE),
+        (ssl.TLSVersion.TLSv1_2, SUCCESS),
+        (ssl.TLSVersion.TLSv1_3, SUCCESS),
+    ],
+    ids=lambda each: each.name,
+)
+async def test_tls_is_1_2_or_newer_whatever_openssl_allows(version, outcome):
+    async with serving(OK, tls=speaking(version)) as target, handlers() as made:
+        made._http._context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        found = await made.run(probe(HttpGet(target.port, scheme=Scheme.HTTPS)), at())
+    assert found.outcome is outcome
 
 
 # Addresses

@@ -1,6 +1,7 @@
 """Who leads, whatever happens to the Lease; on virtual time, against a Lease in memory."""
 
 import asyncio
+import json
 import math
 from contextlib import asynccontextmanager
 from random import Random
@@ -11,7 +12,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Forbidden, LeadershipLost, NotFound, ServerFault, Unreachable
-from app.core.kube.election import ElectionTimes, LeaseElection, LeaseRecord, SoleOwner
+from app.core.kube.election import ElectionTimes, LeaseElection, LeaseRecord, LeaseStore, SoleOwner
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Preparation
@@ -758,3 +759,58 @@ async def test_a_count_of_transitions_that_cannot_grow_stays_and_keeps_nobody_fr
         await asyncio.sleep(18)
         assert one.leading
         assert one.lease.spec["leaseTransitions"] == most
+
+
+# The Lease as the API server has it: what of it is read, and how old it is by the server's own clock.
+
+
+STAMPED = 1_800_000_000.0  # 2027-01-15T08:00:00Z
+SPEC = {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 3}
+
+
+class LeaseServer:
+    """Answers with one object, and says what time it is."""
+
+    def __init__(self, managed, now: float | None = STAMPED + 20.5):
+        metadata = {"name": "x", "resourceVersion": "7"}
+        if managed != "left out":
+            metadata["managedFields"] = managed
+        self.body = {"kind": "Lease", "metadata": metadata, "spec": SPEC}
+        self.server_time = now
+
+    async def call(self, _request, decode, _budget, *, new_connection):
+        del new_connection
+        return decode(json.dumps(self.body).encode())
+
+
+async def age(*arguments):
+    store = LeaseStore(cast("Any", LeaseServer(*arguments)), "garden", "x")
+    found = await store.read(1.0)
+    assert found is not None
+    assert (found.holder, found.duration, found.transitions) == ("a", 15.0, 3)
+    return found.age
+
+
+def stamp(text):
+    return {"manager": "dwd", "operation": "Update", "time": text}
+
+
+async def test_its_age_is_the_servers_time_less_the_servers_stamp():
+    assert await age([stamp("2027-01-15T08:00:00Z")]) == 20.5
+
+
+async def test_of_several_that_wrote_it_the_last_counts():
+    assert await age([stamp("2027-01-15T08:00:10Z"), stamp("2027-01-15T07:00:00Z")]) == 10.5
+
+
+@pytest.mark.parametrize(
+    "managed",
+    ["left out", None, [], [{"manager": "dwd"}], [stamp(None)], [stamp("yesterday")]],
+    ids=str,
+)
+async def test_where_no_stamp_says_so_its_age_is_not_known(managed):
+    assert await age(managed) is None
+
+
+async def test_before_the_server_said_what_time_it_is_its_age_is_not_known():
+    assert await age([stamp("2027-01-15T08:00:00Z")], None) is None

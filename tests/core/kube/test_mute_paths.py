@@ -216,33 +216,16 @@ async def test_where_lists_do_not_pass_either_every_watch_is_stale_in_time():
     [(LEASES, set()), (OTHER_NAME, {str(Watched.MACHINES)})],
     ids=["lease mode", "endpoint mode"],
 )
-async def test_that_a_watch_opens_is_no_contact_for_any_kind(policy, unwatched):
+@pytest.mark.parametrize("cuts", [False, True], ids=["once", "again and again"])
+async def test_that_watches_open_is_no_contact_for_any_kind(policy, unwatched, cuts):
     server = MuteSeed()
-    server.lists_until_watched = True
+    server.lists_until_watched, server.cuts = True, cuts
     async with Watcher(server, policy) as watcher:
         await asyncio.sleep(STALE - 3)
         assert not any(watcher.stale().values())
-        await asyncio.sleep(4)
-        assert {name for name, stale in watcher.stale().items() if not stale} == unwatched
-        await asyncio.sleep(3600)
-        assert {name for name, stale in watcher.stale().items() if not stale} == unwatched
-
-
-@pytest.mark.parametrize(
-    ("policy", "unwatched"),
-    [(LEASES, set()), (OTHER_NAME, {str(Watched.MACHINES)})],
-    ids=["lease mode", "endpoint mode"],
-)
-async def test_that_watches_open_again_and_again_is_no_contact_for_any_kind(policy, unwatched):
-    server = MuteSeed()
-    server.lists_until_watched = server.cuts = True
-    async with Watcher(server, policy) as watcher:
-        await asyncio.sleep(STALE - 3)
-        assert not any(watcher.stale().values())
-        for _ in range(60):
-            await asyncio.sleep(7)
-            fresh = {name for name, stale in watcher.stale().items() if not stale}
-            assert fresh == unwatched
+        for pause in (4, *[7] * 60, 3600):
+            await asyncio.sleep(pause)
+            assert {name for name, stale in watcher.stale().items() if not stale} == unwatched
 
 
 async def test_what_is_gone_is_known_after_ten_minutes_where_watches_end_in_time_and_bring_nothing():

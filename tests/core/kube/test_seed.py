@@ -27,16 +27,15 @@ from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import assumed
 from app.core.kube.reviews import AccessReviewer, permissions_needed
 from app.core.kube.seed import SeedCluster
-from app.core.kube.seed_api import Budget, SeedApi
+from app.core.kube.seed_api import Budget
 from app.core.limits import Backoff
-from app.core.metrics import Metrics
 from app.core.model import workloads as ann
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.shoots import MachineView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView
 from app.core.ports import Permission, SeedChange, Watched
 from app.core.tasks import Tasks
-from tests.core.kube.server import FakeCredentials, serving, until
+from tests.core.kube.server import api_of, until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -138,14 +137,11 @@ class World:
 
 
 @asynccontextmanager
-async def seed_of(world, *, started=True, qps=1000.0, burst=1000, credentials=None, **more):
-    async with serving(world.handle) as server:
-        clock, metrics = Clock.system(), Metrics()
-        tasks = Tasks(clock)
-        credentials = credentials(server) if credentials else FakeCredentials(server)
-        api = SeedApi(credentials, clock, metrics, qps=qps, burst=burst, **more)
+async def seed_of(world, *, started=True, qps=1000.0, burst=1000, **more):
+    async with api_of(world.handle, qps=qps, burst=burst, **more) as (api, server):
+        tasks = Tasks(api.clock)
         seed: Any = SeedCluster(api, POLICY, tasks, Random(1))
-        seed.server, seed.api, seed.metrics = server, api, metrics
+        seed.server, seed.api, seed.metrics = server, api, api.metrics
         seed.changes = []
         seed.subscribe(seed.changes.append)
         try:
@@ -157,8 +153,6 @@ async def seed_of(world, *, started=True, qps=1000.0, burst=1000, credentials=No
         finally:
             await seed.close()
             await tasks.stop()
-            await api.close()
-            await asyncio.sleep(0.01)
 
 
 async def test_the_watches_fill_what_can_be_asked_without_a_request():
@@ -421,9 +415,7 @@ async def test_a_patch_that_fails_says_how_and_is_not_repeated(status, error):
 async def test_a_token_that_was_rotated_is_read_again_after_a_401():
     world = World()
     world.tokens = {"t2"}
-    async with seed_of(
-        world, started=False, credentials=lambda server: FakeCredentials(server, "t1", "t2")
-    ) as seed:
+    async with seed_of(world, started=False, next_token="t2") as seed:
         assert await seed.read_cluster("gone") is None
         await seed.patch_dependent(NS, KCM, PATCH)
     assert len(world.patches) == 1
@@ -432,8 +424,7 @@ async def test_a_token_that_was_rotated_is_read_again_after_a_401():
 async def test_watches_survive_a_rotation():
     world = World()
     world.tokens = {"t2"}
-    world_credentials = lambda server: FakeCredentials(server, "t1", "t2")  # noqa: E731 - one line says it
-    async with seed_of(world, credentials=world_credentials) as seed:
+    async with seed_of(world, next_token="t2") as seed:
         assert seed.clusters()
 
 

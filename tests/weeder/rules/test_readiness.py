@@ -15,15 +15,6 @@ WATCH = 300.0
 READY, LOST, NONE = ReadinessChange.BECAME_READY, ReadinessChange.LOST, ReadinessChange.NONE
 
 
-def changes(*history):
-    """The changes that are seen when the slices are these, one second after the other."""
-    state, seen = None, []
-    for second, slices in enumerate(history):
-        state, change = rules.next_readiness(state, slices, NOW + second)
-        seen.append(change)
-    return seen
-
-
 # Ready.
 
 
@@ -81,11 +72,6 @@ def test_a_service_that_was_never_seen_and_is_ready_has_become_ready():
     assert (state, change) == (Readiness(ready=True, since=NOW), READY)
 
 
-def test_a_service_that_was_never_seen_and_is_not_ready_has_not_changed():
-    state, change = rules.next_readiness(None, (piece(down()),), NOW)
-    assert (state, change) == (Readiness(ready=False, since=None), NONE)
-
-
 @pytest.mark.parametrize("since", [None, NOW - 60])
 @pytest.mark.parametrize("slices", [(), (piece("a"),)])
 def test_what_stays_the_same_keeps_its_time(slices, since):
@@ -101,11 +87,6 @@ def test_a_change_is_known_since_now(since):
         READY,
     )
     assert rules.next_readiness(was_ready, (), NOW) == (Readiness(ready=False, since=NOW), LOST)
-
-
-def test_a_deleted_slice_is_a_loss_if_it_had_the_last_ready_endpoint():
-    first, second = piece("a"), piece(down("b"), name="t")
-    assert changes((first, second), (second,), (first, second)) == [READY, LOST, READY]
 
 
 @given(st.lists(st.lists(st.lists(st.booleans(), max_size=3), max_size=3), max_size=12))
@@ -145,59 +126,45 @@ def test_without_a_pod_that_tells_it_is_not_known_since_when(pods):
 # Start: ready for less than watchDuration is a recovery with the remaining time.
 
 
-def test_at_start_a_service_that_is_ready_for_an_unknown_time_is_left_alone():
-    assert rules.at_start(None, NOW, WATCH) is None
-
-
-@pytest.mark.parametrize("ago", [0.0, 1.0, 299.5])
-def test_at_start_one_that_is_ready_for_less_is_weeded_for_the_remaining_time(ago):
-    assert rules.at_start(NOW - ago, NOW, WATCH) == NOW - ago + WATCH
-
-
-@pytest.mark.parametrize("ago", [300.0, 300.5, 1e9])
-def test_at_start_one_that_is_ready_for_longer_is_left_alone(ago):
-    assert rules.at_start(NOW - ago, NOW, WATCH) is None
-
-
-def test_at_start_a_time_in_the_future_counts_as_now():
-    assert rules.at_start(NOW + 3600, NOW, WATCH) == NOW + WATCH
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        pytest.param(None, None, id="for an unknown time: left alone"),
+        pytest.param(NOW, NOW + WATCH, id="just now"),
+        pytest.param(NOW - 299.5, NOW + 0.5, id="for less: the remaining time"),
+        pytest.param(NOW - 300, None, id="for as long: left alone"),
+        pytest.param(NOW - 1e9, None, id="for longer: left alone"),
+        pytest.param(NOW + 3600, NOW + WATCH, id="in the future: now"),
+    ],
+)
+def test_how_long_is_weeded_at_start_for_a_service_by_the_time_since_which_it_is_ready(
+    since, until
+):
+    assert rules.at_start(since, NOW, WATCH) == until
 
 
 # Gaps: what became ready after the last contact is a recovery.
 
 
-def test_after_a_gap_what_was_ready_before_the_last_contact_is_no_recovery():
-    assert rules.after_gap(NOW - 30, NOW - 20, NOW, WATCH) is None
-
-
-def test_after_a_gap_what_became_ready_in_it_is_weeded_for_the_remaining_time():
-    assert rules.after_gap(NOW - 15, NOW - 20, NOW, WATCH) == NOW - 15 + WATCH
-
-
-def test_after_a_gap_a_time_cut_to_its_second_may_lie_after_the_contact_of_that_second():
-    heard = NOW - 20 + 0.7
-    assert rules.after_gap(NOW - 20, heard, NOW, WATCH) == NOW - 20 + WATCH
-    assert rules.after_gap(NOW - 21, heard, NOW, WATCH) is None
-    assert rules.after_gap(NOW - 21, NOW - 20, NOW, WATCH) is None
-
-
-def test_after_a_gap_longer_than_watch_duration_what_is_ready_for_as_long_is_left_alone():
-    assert rules.after_gap(NOW - 300, NOW - 900, NOW, WATCH) is None
-    assert rules.after_gap(NOW - 299, NOW - 900, NOW, WATCH) == NOW + 1
-
-
-def test_after_a_gap_a_service_that_does_not_tell_since_when_is_left_alone():
-    assert rules.after_gap(None, NOW - 20, NOW, WATCH) is None
-    assert rules.after_gap(None, None, NOW, WATCH) is None
-
-
-def test_after_a_gap_without_any_contact_before_everything_is_new():
-    assert rules.after_gap(NOW - 200, None, NOW, WATCH) == NOW + 100
-    assert rules.after_gap(NOW - 400, None, NOW, WATCH) is None
-
-
-def test_after_a_gap_a_time_in_the_future_counts_as_now():
-    assert rules.after_gap(NOW + 60, NOW - 20, NOW, WATCH) == NOW + WATCH
+@pytest.mark.parametrize(
+    ("since", "heard", "until"),
+    [
+        pytest.param(NOW - 30, NOW - 20, None, id="before the last contact: none"),
+        pytest.param(NOW - 15, NOW - 20, NOW + 285, id="in the gap: the remaining time"),
+        pytest.param(NOW - 20, NOW - 19.3, NOW + 280, id="in the second of the contact: cut to it"),
+        pytest.param(NOW - 21, NOW - 19.3, None, id="in the second before that"),
+        pytest.param(NOW - 21, NOW - 20, None, id="a second before a contact at a whole second"),
+        pytest.param(NOW - 300, NOW - 900, None, id="in a long gap, for as long: left alone"),
+        pytest.param(NOW - 299, NOW - 900, NOW + 1, id="in a long gap, for less"),
+        pytest.param(None, NOW - 20, None, id="for an unknown time: left alone"),
+        pytest.param(None, None, None, id="for an unknown time, no contact before"),
+        pytest.param(NOW - 200, None, NOW + 100, id="no contact before: all is new"),
+        pytest.param(NOW - 400, None, None, id="no contact before, for longer: left alone"),
+        pytest.param(NOW + 60, NOW - 20, NOW + WATCH, id="in the future: now"),
+    ],
+)
+def test_how_long_is_weeded_after_a_gap_for_a_service_that_is_ready(since, heard, until):
+    assert rules.after_gap(since, heard, NOW, WATCH) == until
 
 
 @given(st.integers(-600, 600), st.integers(0, 600), st.integers(1, 400))
