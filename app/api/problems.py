@@ -236,11 +236,10 @@ def invalid(found: Sequence[Mapping[str, Any]]) -> Problem:
     """
     errors = []
     for each in found[:_MAX_ERRORS]:
+        # A field of the body has its bare name, others their part, as `query.limit`.
         place = each["loc"]
         if place[0] == "body" and len(place) > 1:
-            place = place[
-                1:
-            ]  # a field of the body has its bare name, others their part, as `query.limit`
+            place = place[1:]
         # pydantic puts the prefix before the messages of our own validators.
         message = trimmed(str(each["msg"]).removeprefix("Value error, "))
         errors.append({"path": trimmed(".".join(map(str, place)), 100), "message": message})

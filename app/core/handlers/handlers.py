@@ -79,7 +79,9 @@ class RunSlots(RoundRobin):
         return free > (self._spare if self._taken[namespace] else 0)
 
     def missing(self) -> float | None:
-        return 0.0 if any(map(self._free, self._waiting)) else None
+        # Each that has to wait asks. Mostly all slots are taken then, whoever else waits.
+        full = self.used >= self._total
+        return None if full or not any(map(self._free, self._waiting)) else 0.0
 
     def following(self) -> str:
         return min(filter(self._free, self._waiting), key=lambda each: self._taken[each])

@@ -51,6 +51,28 @@ async def test_who_has_least_is_next_however_long_others_wait():
     assert done.index("modest") == 2
 
 
+async def test_to_wait_costs_the_same_however_many_wait_already():
+    class Namespace(str):
+        __slots__ = ()
+        lookups = 0
+
+        def __hash__(self):
+            Namespace.lookups += 1
+            return super().__hash__()
+
+    places = RunSlots(1, 0)
+    costs = []
+    async with places.place("a"):
+        jobs = []
+        for n in range(100):
+            jobs.append(asyncio.ensure_future(held(places, Namespace(f"ns{n}"), 0)))
+            before = Namespace.lookups
+            await asyncio.sleep(0)
+            costs.append(Namespace.lookups - before)
+    await asyncio.gather(*jobs)
+    assert max(costs) == min(costs)
+
+
 async def test_a_wait_that_is_given_up_takes_no_place():
     places = RunSlots(1, 0)
     async with places.place("a"):
