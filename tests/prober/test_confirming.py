@@ -99,8 +99,7 @@ async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_
 async def recurring(lab, turn):
     """An outage recurs while a scale-up waits for its turn, so long after the first good probe; when is it known?"""
     harness = await lab.healthy(suspect_interval=2.0, success_threshold=13)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     await harness.until(lambda: "1 of 13" in harness.decision().message)
     good = harness.probes()[-1]
     harness.faults.path_cut(SHOOT)

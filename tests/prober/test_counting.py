@@ -64,14 +64,11 @@ async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(h
 
 
 async def test_a_protection_that_somebody_else_began_is_not_flapping(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    first, second = lab.prober(world), None
-    await first.run(60)
-    with world.faults.path_cut(SHOOT):
+    first = await lab.healthy()
+    with first.faults.path_cut(SHOOT):
         await first.protect()
         await first.kill()
-        second = lab.prober(world)
+        second = first.again()
         await second.run(30)
     started = len(second.told("FlowStarted"))
     await second.until(lambda: len(second.told("FlowStarted")) > started, within=45)

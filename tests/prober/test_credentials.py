@@ -60,25 +60,26 @@ async def test_a_401_on_leases_alone_reads_the_secret_live_too(lab):
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason"),
+    ("fault", "of", "reason", "named"),
     [
-        ("kubeconfig_absent", VerdictReason.CREDENTIALS_MISSING),
-        ("kubeconfig_without_token", VerdictReason.CREDENTIALS_MISSING),
-        ("kubeconfig_refused", VerdictReason.CREDENTIALS_REFUSED),
-        ("certificate_untrusted", VerdictReason.CERTIFICATE_UNTRUSTED),
+        ("kubeconfig_absent", (), VerdictReason.CREDENTIALS_MISSING, ""),
+        ("kubeconfig_without_token", (), VerdictReason.CREDENTIALS_MISSING, ""),
+        ("kubeconfig_refused", (), VerdictReason.CREDENTIALS_REFUSED, ""),
+        ("certificate_untrusted", (), VerdictReason.CERTIFICATE_UNTRUSTED, ""),
+        # a 403 names the verb
+        ("forbidden", ("get", "version"), VerdictReason.CREDENTIALS_INVALID, "get"),
+        ("forbidden", ("list", "leases"), VerdictReason.CREDENTIALS_INVALID, "list"),
     ],
 )
 async def test_bad_credentials_are_failing_with_their_reason_and_never_scale(
-    harness, fault, reason
+    harness, fault, of, reason, named
 ):
     await harness.run(60)
-    with (
-        harness.faults.path_cut(SHOOT),
-        getattr(harness.faults, fault)(SHOOT),
-    ):
+    with harness.faults.path_cut(SHOOT), getattr(harness.faults, fault)(SHOOT, *of):
         await harness.run(180)
         assert harness.state() is ShootState.FAILING
         assert harness.reason() is reason
+        assert named in harness.decision().message
         assert not harness.writes()
 
 
@@ -151,17 +152,6 @@ async def test_a_shoot_without_secret_from_the_start_is_failing_and_recovers(lab
     absent.lift()
     await harness.run(60)
     assert harness.state() is ShootState.HEALTHY
-
-
-@pytest.mark.parametrize(("verb", "what"), [("get", "version"), ("list", "leases")])
-async def test_a_403_is_failing_and_names_the_verb(harness, verb, what):
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT), harness.faults.forbidden(SHOOT, verb, what):
-        await harness.run(120)
-        assert harness.state() is ShootState.FAILING
-        assert harness.reason() is VerdictReason.CREDENTIALS_INVALID
-        assert verb in harness.decision().message
-        assert not harness.writes()
 
 
 async def test_credentials_that_fail_do_not_end_an_active_protection(harness):

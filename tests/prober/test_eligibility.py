@@ -138,8 +138,7 @@ async def test_an_undecodable_shoot_keeps_a_running_prober_and_is_reported(harne
     assert harness.runs()
     assert harness.state() is ShootState.HEALTHY
     assert len(harness.told("Undecodable")) == 1
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
 
 
 async def test_what_was_reported_of_a_shoot_is_forgotten_with_its_cluster(harness):

@@ -30,16 +30,10 @@ CANARY = EndpointProbeSpec(
 )
 
 
-def probed(lab, **changes):
-    """A healthy shoot, and a prober in endpoint mode."""
+async def probed(lab, **changes):
+    """A prober in endpoint mode that has probed a healthy shoot for a minute."""
     world = lab.world(external_secret_name=EXTERNAL_SECRET_NAME)
-    world.add_shoot(SHOOT)
-    return lab.prober(world, POLICY, **changes)
-
-
-@pytest.fixture
-async def harness(lab):
-    return probed(lab)
+    return await lab.healthy(world, policy=POLICY, **changes)
 
 
 def asked(harness, route):
@@ -50,8 +44,8 @@ def asked(harness, route):
 # Well.
 
 
-async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(harness):
-    await harness.run(60)
+async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(lab):
+    harness = await probed(lab)
     assert harness.decision().verdict is Verdict.SCALE_UP
     assert harness.reason() is VerdictReason.EXTERNAL_REACHABLE
     assert harness.state() is ShootState.HEALTHY
@@ -60,10 +54,9 @@ async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(harness):
     assert harness.condition("APIServerReachable").status == "True"
 
 
-async def test_no_machine_node_or_lease_is_read(harness):
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+async def test_no_machine_node_or_lease_is_read(lab):
+    harness = await probed(lab)
+    await harness.survive_an_outage()
     await harness.until(lambda: harness.state() is ShootState.HEALTHY, within=240)
     assert not harness.world.requests.live(Host.SEED, what="machines")
     for what in ("nodes", "leases", "contact"):
@@ -76,8 +69,7 @@ async def test_no_machine_node_or_lease_is_read(harness):
 
 @pytest.mark.parametrize("how", ConnectionLoss)
 async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(lab, how):
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.path_cut(SHOOT, how=how):
         await harness.protect()
         assert harness.replicas() == (0, 0, 0)
@@ -88,9 +80,9 @@ async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(lab,
 
 
 async def test_an_attempt_ends_after_five_seconds_and_an_outage_that_swallows_within_twenty(
-    harness,
+    lab,
 ):
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.route_cut(SHOOT, EXTERNAL):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         seen = {each.route: each for each in harness.status().paths}[EXTERNAL]
@@ -101,8 +93,7 @@ async def test_an_attempt_ends_after_five_seconds_and_an_outage_that_swallows_wi
 
 
 async def test_probe_timeout_ends_an_attempt_where_it_is_shorter(lab):
-    harness = probed(lab, probe_timeout=2.0)
-    await harness.run(60)
+    harness = await probed(lab, probe_timeout=2.0)
     with harness.faults.route_cut(SHOOT, EXTERNAL):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         seen = {each.route: each for each in harness.status().paths}[EXTERNAL]
@@ -111,8 +102,7 @@ async def test_probe_timeout_ends_an_attempt_where_it_is_shorter(lab):
 
 
 async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(lab):
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         await harness.until(
@@ -158,8 +148,7 @@ NEITHER = {
 @pytest.mark.parametrize("what", NEITHER)
 async def test_what_says_nothing_about_the_external_path_never_scales_anything(lab, what):
     begin, reason = NEITHER[what]
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     with begin(harness.faults):
         await harness.run(120)
         assert not harness.writes()
@@ -173,8 +162,7 @@ async def test_what_says_nothing_about_the_external_path_never_scales_anything(l
 @pytest.mark.parametrize("what", NEITHER)
 async def test_nor_does_it_end_a_protection(lab, what):
     begin, _ = NEITHER[what]
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     cut = harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED)
     await harness.protect()
     with begin(harness.faults):
@@ -186,8 +174,7 @@ async def test_nor_does_it_end_a_protection(lab, what):
 
 @pytest.mark.parametrize("route", Route)
 async def test_a_429_on_one_path_holds_for_both(lab, route):
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.route_trouble(SHOOT, route, Trouble(throttled=True, retry_after=30.0)):
         await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
         harness.world.requests.reset()
@@ -210,8 +197,7 @@ async def test_a_429_on_one_path_holds_for_both(lab, route):
     ids=["swallowed", "refused", "page"],
 )
 async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tried(lab, trouble):
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.route_trouble(SHOOT, INTERNAL, trouble):
         await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
         harness.world.requests.reset()
@@ -224,8 +210,7 @@ async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tri
 
 
 async def test_the_backoff_is_the_one_that_is_configured(lab):
-    harness = probed(lab, internal_failure_backoff=7.0)
-    await harness.run(60)
+    harness = await probed(lab, internal_failure_backoff=7.0)
     with harness.faults.route_cut(SHOOT, INTERNAL, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
         seen = len(harness.probes())
@@ -235,8 +220,7 @@ async def test_the_backoff_is_the_one_that_is_configured(lab):
 
 @pytest.mark.parametrize("route", Route)
 async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(lab, route):
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.route_trouble(SHOOT, route, Trouble(forbidden=True)):
         await harness.until(lambda: harness.reason() is VerdictReason.CREDENTIALS_INVALID)
         seen = len(harness.probes())
@@ -244,8 +228,8 @@ async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(l
         assert len(harness.probes()) - seen >= 5
 
 
-async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(harness):
-    await harness.run(60)
+async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(lab):
+    harness = await probed(lab)
     with harness.faults.page_instead(SHOOT):
         await harness.until(lambda: harness.reason() is VerdictReason.BAD_ANSWER)
         seen = len(harness.probes())
@@ -253,9 +237,9 @@ async def test_an_answer_of_the_load_balancer_asks_for_no_backoff(harness):
         assert len(harness.probes()) - seen >= 5
 
 
-async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(harness):
+async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(lab):
     """The third attempt on the external path swallows 5 s; meanwhile the internal one goes."""
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.route_cut(SHOOT, EXTERNAL):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         await harness.until(lambda: harness.status().paths[0].at > harness.now - 0.05)
@@ -267,9 +251,9 @@ async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(ha
 
 
 async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_be_written_too(
-    harness,
+    lab,
 ):
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.protect()
         await harness.run(20)
@@ -283,8 +267,7 @@ async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_b
 
 @pytest.mark.parametrize("watch", ["clusters", "secrets"])
 async def test_a_scale_down_reads_live_what_is_stale_and_no_machines(lab, watch):
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     harness.faults.watch_stalled(Watched(watch))
     await harness.run(91)
     harness.world.requests.reset()
@@ -293,21 +276,6 @@ async def test_a_scale_down_reads_live_what_is_stale_and_no_machines(lab, watch)
     reads = 2 if watch == "secrets" else 1
     assert harness.world.requests.live(Host.SEED, what=watch) >= reads
     assert not harness.world.requests.live(Host.SEED, what="machines")
-
-
-async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(lab):
-    harness = probed(lab)
-    await harness.run(60)
-    harness.faults.watch_stalled(Watched.SECRETS)
-    await harness.run(91)
-    reads = Trouble(refused=True, verbs=frozenset({"get", "list"}))
-    with (
-        harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED),
-        harness.faults.seed_trouble(reads),
-    ):
-        await harness.run(60)
-        assert not harness.writes()
-        assert harness.reason() is VerdictReason.SEED_STALE
 
 
 class FormerAddress:
@@ -320,8 +288,7 @@ class FormerAddress:
 async def test_failures_of_an_external_secret_that_is_another_one_now_scale_nothing(
     lab, monkeypatch
 ):
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     connector, seed = harness.environment.connector, harness.environment.seed
     former, connect = seed.secret(SHOOT, EXTERNAL).kubeconfig, connector.connect
 
@@ -342,16 +309,15 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
 # The seed's own network is away, and a gate that knows.
 
 
-async def test_without_a_gate_a_seed_without_network_takes_everything_down(harness):
+async def test_without_a_gate_a_seed_without_network_takes_everything_down(lab):
     """What endpoint mode cannot see by itself, and why docs/endpoints.md says to pair it with a gate."""
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.seed_network_cut():
         await harness.protect()
 
 
 async def test_with_a_gate_a_false_alarm_of_the_seeds_network_scales_nothing(lab):
-    harness = probed(lab, endpoint_probes=(CANARY,))
-    await harness.run(60)
+    harness = await probed(lab, endpoint_probes=(CANARY,))
     with harness.faults.seed_network_cut():
         await harness.until(lambda: harness.reason() is VerdictReason.GATED)
         await harness.run(300)
@@ -366,8 +332,7 @@ async def test_with_a_gate_a_false_alarm_of_the_seeds_network_scales_nothing(lab
 async def test_failures_from_before_the_process_stood_still_are_not_in_a_row_with_those_after(
     lab,
 ):
-    harness = probed(lab)
-    await harness.run(60)
+    harness = await probed(lab)
     with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         agenda = harness.prober.registry.runner(SHOOT)._schedule

@@ -35,8 +35,7 @@ def notes(harness):
 
 async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
     harness = await lab.healthy()
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     await harness.run(120)
     found = notes(harness)
     assert found["ScaledDown", KCM.name] == (

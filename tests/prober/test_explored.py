@@ -53,8 +53,7 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
 ):
     """The path came back for a moment, in which the leases moved, and nobody could see it."""
     harness = await lab.healthy()
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     harness.faults.watch_stalled(Watched.MACHINES)
     await harness.run(9)
     with harness.faults.path_cut(SHOOT):

@@ -141,5 +141,4 @@ async def test_a_start_in_mid_protection_keeps_it_until_the_nodes_are_back(lab):
 async def test_a_running_prober_is_not_held_back_by_a_new_operation(harness):
     await harness.run(60)
     harness.world.patch_cluster(SHOOT, operation("Reconcile", harness.now))
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()

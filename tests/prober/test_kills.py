@@ -17,10 +17,15 @@ BOUNDARIES = [n * ROUND_TRIP / 4 for n in range(24)]
 """Seconds after a scaling run downwards began: each of its requests is not sent, sent, carried out, or answered."""
 
 
-def stage_world(lab, seed=1):
-    world = lab.world(seed=seed)
+def stage_world(lab):
+    world = lab.world()
     world.add_shoot(SHOOT, replicas=COUNTS)
     return world
+
+
+async def staged(lab):
+    """A prober of all four dependents that has probed the shoot for a minute."""
+    return await lab.healthy(shoot={"replicas": COUNTS}, dependents=WITH_ETCD)
 
 
 def counts(world):
@@ -39,16 +44,15 @@ def nothing_lost(world):
 
 @pytest.mark.parametrize("after", BOUNDARIES)
 async def test_killed_at_any_point_of_the_way_down_the_next_process_finishes_it(lab, after):
-    world = stage_world(lab)
-    first = lab.prober(world, dependents=WITH_ETCD)
-    await first.run(60)
+    first = await staged(lab)
+    world = first.world
     with world.faults.path_cut(SHOOT):
         await first.until(lambda: first.told("FlowStarted"))
         await first.run(after)
         await first.kill()
         assert nothing_lost(world)
         await first.run(3)
-        second = lab.prober(world, dependents=WITH_ETCD)
+        second = first.again()
         await second.until(lambda: not any(counts(world).values()))
         assert nothing_lost(world)
     await second.run(150)
@@ -58,15 +62,14 @@ async def test_killed_at_any_point_of_the_way_down_the_next_process_finishes_it(
 
 @pytest.mark.parametrize("after", BOUNDARIES[::3])
 async def test_killed_on_the_way_down_and_back_the_next_process_undoes_it(lab, after):
-    world = stage_world(lab)
-    first = lab.prober(world, dependents=WITH_ETCD)
-    await first.run(60)
+    first = await staged(lab)
+    world = first.world
     with world.faults.path_cut(SHOOT):
         await first.until(lambda: first.told("FlowStarted"))
         await first.run(after)
         await first.kill()
     await first.run(30)
-    second = lab.prober(world, dependents=WITH_ETCD)
+    second = first.again()
     await second.run(180)
     assert counts(world) == COUNTS
     assert not any(world.annotations(SHOOT, ref) for ref in ALL)
@@ -75,9 +78,8 @@ async def test_killed_on_the_way_down_and_back_the_next_process_undoes_it(lab, a
 @pytest.mark.parametrize("offset", [n * ROUND_TRIP / 4 for n in range(6)])
 @pytest.mark.parametrize("which", ALL, ids=str)
 async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(lab, which, offset):
-    world = stage_world(lab)
-    first = lab.prober(world, dependents=WITH_ETCD)
-    await first.run(60)
+    first = await staged(lab)
+    world = first.world
     with world.faults.path_cut(SHOOT):
         await first.protect()
     begun = len(world.journal.writes)
@@ -92,7 +94,7 @@ async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(la
     await first.run(offset)
     await first.kill()
     assert nothing_lost(world)
-    second = lab.prober(world, dependents=WITH_ETCD)
+    second = first.again()
     await second.run(180)
     assert counts(world) == COUNTS
     assert not any(world.annotations(SHOOT, ref) for ref in ALL)

@@ -61,8 +61,7 @@ async def test_either_scope_ends_a_run_downwards_at_once(lab, scope):
 
 async def test_only_the_wide_scope_ends_a_run_upwards(lab):
     operator = await with_operator(lab, dependents=SLOW_MCM)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
+    await operator.survive_an_outage()
     await operator.until(lambda: operator.world.replicas(SHOOT, KCM) == 1)
     await operator.pause(Scope.SCALE_DOWN)
     await operator.run(1)
@@ -159,8 +158,7 @@ async def test_overrides_that_are_forbidden_or_not_served_count_as_none_at_once(
     harness, _ = unlisted(lab, fault)
     await harness.run(20)
     assert harness.reason() is VerdictReason.LEASES_RENEWED
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
 
 
 async def test_as_soon_as_their_definitions_are_there_pauses_act(lab):

@@ -12,36 +12,29 @@ def looking():
     return SetLeadership(leading=False, may_probe=True)
 
 
-@pytest.mark.parametrize("what", [Watched.CLUSTERS, Watched.SECRETS, Watched.DEPENDENTS])
-async def test_who_has_not_listed_all_that_a_verdict_needs_is_not_prepared(lab, what):
+@pytest.mark.parametrize(
+    ("begin", "after"),
+    [
+        (lambda faults: faults.watch_not_opened(Watched.CLUSTERS), 60),
+        (lambda faults: faults.watch_not_opened(Watched.SECRETS), 60),
+        (lambda faults: faults.watch_not_opened(Watched.DEPENDENTS), 60),
+        (lambda faults: faults.overrides_away(), 20),
+    ],
+    ids=["clusters", "secrets", "dependents", "what people decided"],
+)
+async def test_who_has_not_listed_all_that_a_verdict_needs_is_not_prepared(lab, begin, after):
     world = lab.world()
-    world.add_shoot(SHOOT)
-    missing = world.faults.watch_not_opened(what)
-    harness = lab.prober(world, leadership=looking())
-    await harness.run(60)
+    missing = begin(world.faults)
+    harness = await lab.healthy(world, settle=after, leadership=looking())
     assert harness.prober.prepared() is Preparation.NONE
     missing.lift()
-    await harness.run(60)
-    assert harness.prober.prepared() is Preparation.COMPLETE
-
-
-async def test_who_does_not_know_yet_what_people_decided_is_not_prepared(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    missing = world.faults.overrides_away()
-    harness = lab.prober(world, leadership=looking())
-    await harness.run(20)
-    assert harness.prober.prepared() is Preparation.NONE
-    missing.lift()
-    await harness.run(20)
+    await harness.run(after)
     assert harness.prober.prepared() is Preparation.COMPLETE
 
 
 async def test_a_standby_that_does_not_probe_has_only_listed(lab):
-    world, leadership = lab.world(), SetLeadership(leading=False, may_probe=False)
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, leadership=leadership)
-    await harness.run(60)
+    leadership = SetLeadership(leading=False, may_probe=False)
+    harness = await lab.healthy(leadership=leadership)
     assert harness.prober.prepared() is Preparation.LISTED
     leadership.become(leading=False, may_probe=True)
     await harness.run(1)

@@ -7,6 +7,8 @@ from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation.traffic import Host, Trouble
 from tests.support.harness import GARDENER, SHOOT
 
+NO_VERSION = Trouble(error_rate=1.0, what=frozenset({"version"}))
+
 
 @pytest.fixture(params=[10.0, 30.0])
 async def anywhere(lab, request):
@@ -29,45 +31,35 @@ async def test_a_server_or_storage_that_is_away_never_scales_anything(anywhere, 
     assert harness.state() is ShootState.HEALTHY
 
 
-@pytest.mark.parametrize("fault", ["api_down", "api_hanging"])
-async def test_no_answer_is_unreachable(harness, fault):
-    await harness.run(60)
-    with getattr(harness.faults, fault)(SHOOT):
+@pytest.mark.parametrize(
+    ("begin", "probe_timeout", "reason"),
+    [
+        (lambda faults: faults.api_down(SHOOT), 30.0, VerdictReason.UNREACHABLE),
+        (lambda faults: faults.api_hanging(SHOOT), 30.0, VerdictReason.UNREACHABLE),
+        (lambda faults: faults.api_hanging(SHOOT), 3.0, VerdictReason.UNREACHABLE),
+        (lambda faults: faults.storage_away(SHOOT), 30.0, VerdictReason.LEASES_UNREADABLE),
+        (lambda faults: faults.storage_away(SHOOT), 3.0, VerdictReason.TOO_SLOW),
+        (lambda faults: faults.trouble(SHOOT, NO_VERSION), 30.0, VerdictReason.BAD_ANSWER),
+    ],
+    ids=[
+        "down",
+        "hanging",
+        "hanging, and a short probeTimeout",
+        "storage away",
+        "storage away, and a short probeTimeout",
+        "no version",
+    ],
+)
+async def test_what_does_not_answer_holds_an_outage_for_its_reason(
+    lab, begin, probe_timeout, reason
+):
+    harness = await lab.healthy(probe_timeout=probe_timeout)
+    with harness.faults.path_cut(SHOOT), begin(harness.faults):
         await harness.run(60)
-        assert harness.state() is ShootState.UNREACHABLE
         assert harness.decision().verdict is Verdict.HOLD
-
-
-async def test_no_answer_within_a_short_probe_timeout_is_unreachable_too(lab):
-    harness = await lab.healthy(probe_timeout=3.0)
-    with harness.faults.api_hanging(SHOOT):
-        await harness.run(30)
-        assert harness.reason() is VerdictReason.UNREACHABLE
-
-
-async def test_leases_that_do_not_come_within_probe_timeout_are_too_slow(lab):
-    harness = await lab.healthy(probe_timeout=3.0)
-    with harness.faults.storage_away(SHOOT):
-        await harness.run(30)
-        assert harness.reason() is VerdictReason.TOO_SLOW
-        assert harness.state() is ShootState.FAILING
-
-
-async def test_storage_that_is_away_is_failing_although_version_answers(harness):
-    await harness.run(60)
-    with harness.faults.storage_away(SHOOT):
-        await harness.run(60)
-        assert harness.state() is ShootState.FAILING
-        assert harness.reason() is VerdictReason.LEASES_UNREADABLE
-
-
-async def test_an_answer_that_is_not_a_version_is_failing(harness):
-    await harness.run(60)
-    broken = Trouble(error_rate=1.0, what=frozenset({"version"}))
-    with harness.faults.path_cut(SHOOT), harness.faults.trouble(SHOOT, broken):
-        await harness.run(120)
-        assert harness.state() is ShootState.FAILING
-        assert harness.reason() is VerdictReason.BAD_ANSWER
+        assert harness.reason() is reason
+        unreachable = reason is VerdictReason.UNREACHABLE
+        assert harness.state() is (ShootState.UNREACHABLE if unreachable else ShootState.FAILING)
         assert not harness.writes()
 
 
@@ -194,5 +186,4 @@ async def test_storage_that_was_away_before_an_outage_only_delays_its_protection
     with harness.faults.storage_away(SHOOT):
         await harness.run(40)
     await harness.run(20)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()

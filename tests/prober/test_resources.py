@@ -13,6 +13,12 @@ from app.simulation.traffic import Host, Trouble
 from tests.support.harness import CA, ETCD, GARDENER, KCM, MCM, SHOOT, WITH_ETCD
 
 
+async def with_etcd(lab):
+    """A fourth dependent has its replicas, three, in `scale` alone."""
+    replicas = {KCM: 1, MCM: 1, CA: 1, ETCD: 3}
+    return await lab.healthy(shoot={"replicas": replicas}, dependents=WITH_ETCD)
+
+
 @pytest.mark.parametrize("value", ["1", "t", "T", "true", "True", "TRUE"])
 async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(lab, value):
     harness = await lab.healthy()
@@ -73,10 +79,7 @@ async def test_a_verdict_15_s_old_does_not_count_as_two(lab):
 
 
 async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_then_removal(lab):
-    harness = await lab.healthy(
-        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}},
-        dependents=WITH_ETCD,
-    )
+    harness = await with_etcd(lab)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         assert harness.world.replicas(SHOOT, ETCD) == 0
@@ -89,9 +92,7 @@ async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_
 
 
 async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(lab):
-    harness = await lab.healthy(
-        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
-    )
+    harness = await with_etcd(lab)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(20)
@@ -114,9 +115,7 @@ async def test_a_kind_without_scale_fails_and_the_others_go_on(lab):
 
 
 async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):
-    harness = await lab.healthy(
-        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
-    )
+    harness = await with_etcd(lab)
     with harness.faults.path_cut(SHOOT):
         with harness.faults.patch_forbidden("etcds/scale"):
             await harness.run(90)
@@ -150,9 +149,7 @@ async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failur
             raise error
         return found
 
-    harness = await lab.healthy(
-        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
-    )
+    harness = await with_etcd(lab)
     monkeypatch.setattr(SeedCluster, method, cut_off)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
@@ -204,9 +201,7 @@ def pods_shown_by_scale_alone(monkeypatch):
 
 async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(lab, monkeypatch):
     pods_shown_by_scale_alone(monkeypatch)
-    harness = await lab.healthy(
-        shoot={"replicas": {KCM: 1, MCM: 1, CA: 1, ETCD: 3}}, dependents=WITH_ETCD
-    )
+    harness = await with_etcd(lab)
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: len(harness.writes(ETCD)) == 2)
         scale = Trouble(error_rate=1.0, verbs=frozenset({"get"}), what=frozenset({"etcds/scale"}))

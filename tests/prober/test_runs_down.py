@@ -246,8 +246,7 @@ async def test_a_write_whose_wait_was_ended_is_an_event_all_the_same(lab):
 async def test_the_timeout_counts_from_the_first_request_and_not_from_the_delay_before_it(lab):
     slow = changed(KCM, scale_down=ScalePolicy(1, initial_delay=12.0, timeout=5.0))
     harness = await lab.healthy(lab.world(pace=PodPace(gone=3.0)), dependents=slow)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     assert not harness.told("ScalingFailed")
 
 

@@ -13,8 +13,7 @@ from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 async def come_back(harness):
     """The shoot was protected, and its path has just come back."""
     await harness.run(60)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
 
 
 def ups(harness, ref):
@@ -66,8 +65,7 @@ async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_run(ha
 
 async def test_onScaleUpFailure_continue_goes_on_and_is_reported(lab):  # noqa: N802  the key's name
     harness = await lab.healthy(on_scale_up_failure=OnFailure.CONTINUE)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.replicas() == (1, 1, 1), within=150)
         await harness.until(lambda: harness.told("FlowEnded")[1:])
@@ -77,8 +75,7 @@ async def test_onScaleUpFailure_continue_goes_on_and_is_reported(lab):  # noqa: 
 
 async def test_after_a_restart_readiness_is_awaited_from_when_it_is_first_seen(lab):
     first = await lab.healthy()
-    with first.faults.path_cut(SHOOT):
-        await first.protect()
+    await first.survive_an_outage()
     with first.faults.pods_stuck(SHOOT, KCM):
         await first.until(lambda: ups(first, KCM))
         await first.run(1)
@@ -129,8 +126,7 @@ async def test_a_verdict_down_starts_the_delays_of_the_way_up_anew_even_with_not
 ):
     slow = changed(KCM, scale_up=ScalePolicy(0, initial_delay=60.0))
     harness = await lab.healthy(dependents=slow)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     await harness.until(lambda: harness.told("FlowStarted")[1:], within=60)
     with harness.faults.path_cut(SHOOT):
         await harness.run(70)

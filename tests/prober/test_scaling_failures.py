@@ -12,8 +12,7 @@ def scaling(harness):
 async def fail_to_come_back(harness, ref):
     """The last level was scaled up, and its pods do not get ready in time."""
     await harness.run(60)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     stuck = harness.faults.pods_stuck(SHOOT, ref)
     await harness.until(lambda: harness.told("ScalingFailed"), within=200)
     return stuck
@@ -62,8 +61,7 @@ async def test_a_way_down_that_failed_is_over_with_the_outage(harness):
 
 async def test_a_dependent_that_is_missing_is_a_failure_until_it_is_there(lab):
     harness = await lab.healthy(dependents=changed(CA, optional=False))
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    await harness.survive_an_outage()
     harness.world.delete(SHOOT, CA)
     await harness.until(lambda: harness.told("ScalingFailed"), within=200)
     await harness.run(60)

@@ -148,12 +148,9 @@ async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(lab):
 async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):
     """All machines are gone for the watch; live they are there."""
     world = lab.world()
-    world.add_shoot(SHOOT)
     world.faults.watch_not_opened(Watched.MACHINES)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    harness = await lab.healthy(world)
+    await harness.survive_an_outage()
 
 
 async def test_a_scale_up_needs_the_cluster_and_not_the_secret(lab):
@@ -194,10 +191,8 @@ async def test_a_stale_seed_costs_a_healthy_shoot_nothing(lab):
 @pytest.mark.parametrize("watch", ["secrets", "dependents"])
 async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, watch):
     world = lab.world()
-    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched(watch))
-    harness = lab.prober(world)
-    await harness.run(60)
+    harness = await lab.healthy(world)
     with world.faults.path_cut(SHOOT):
         await harness.run(60)
         assert harness.decision().verdict is Verdict.HOLD
@@ -209,10 +204,8 @@ async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, w
 @pytest.mark.parametrize("mode", [{}, {"external_secret": "external"}])
 async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
     world = lab.world(external_secret_name="external" if mode else None)
-    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched.SECRETS)
-    harness = lab.prober(world, **mode)
-    await harness.run(60)
+    harness = await lab.healthy(world, **mode)
     assert harness.reason() is VerdictReason.NOT_SYNCED
     assert harness.state() is ShootState.PENDING
     assert "have not been listed yet" in harness.status().message
@@ -227,10 +220,8 @@ async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
 
 async def test_until_clusters_were_listed_nothing_is_probed(lab):
     world = lab.world()
-    world.add_shoot(SHOOT)
     missing = world.faults.watch_not_opened(Watched.CLUSTERS)
-    harness = lab.prober(world)
-    await harness.run(60)
+    harness = await lab.healthy(world)
     assert world.requests.live() == 0
     missing.lift()
     await harness.run(5)

@@ -66,8 +66,7 @@ async def test_it_fails_once_in_each_run_and_says_why(unserved):
 async def test_no_run_asks_for_it(unserved):
     await unserved.run(60)
     unserved.world.requests.reset()
-    with unserved.world.faults.path_cut(SHOOT):
-        await unserved.protect()
+    await unserved.survive_an_outage()
     await unserved.run(120)
     assert not unserved.world.requests.live(Host.SEED, what="widgets")
 
@@ -87,31 +86,25 @@ async def test_it_takes_part_as_soon_as_it_is_served(unserved):
     assert unserved.state() is ShootState.HEALTHY
 
 
-async def test_what_may_not_be_listed_is_left_alone_as_nobody_would_see_it_come_back(lab):
-    """The right to read and to patch one does not make up for it."""
+@pytest.mark.parametrize(
+    ("ref", "in_the_outage"),
+    [
+        pytest.param(MCM, (0, 1, 0), id="with the right to read and to patch it"),
+        pytest.param(CA, (0, 0, 1), id="though it is optional: it is not missing"),
+    ],
+)
+async def test_what_may_not_be_listed_is_left_alone_as_nobody_would_see_it_come_back(
+    lab, ref, in_the_outage
+):
     world = lab.world()
-    world.add_shoot(SHOOT)
-    world.faults.dependent_unavailable(MCM, NOT_LISTED)
-    harness = lab.prober(world)
-    await harness.run(60)
+    world.faults.dependent_unavailable(ref, NOT_LISTED)
+    harness = await lab.healthy(world)
     with world.faults.path_cut(SHOOT):
         await harness.protect()
-        assert harness.replicas() == (0, 1, 0)
+        assert harness.replicas() == in_the_outage
     await harness.run(120)
     assert harness.replicas() == (1, 1, 1)
-    assert {each.resource for each in harness.told("ScalingFailed")} == {MCM}
-
-
-async def test_optional_says_that_one_may_be_missing_and_not_that_it_may_be_out_of_reach(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    world.faults.dependent_unavailable(CA, NOT_LISTED)
-    harness = lab.prober(world)
-    await harness.run(60)
-    with world.faults.path_cut(SHOOT):
-        await harness.protect()
-        assert harness.replicas() == (0, 0, 1)
-        assert {each.resource for each in harness.told("ScalingFailed")} == {CA}
+    assert {each.resource for each in harness.told("ScalingFailed")} == {ref}
 
 
 async def test_an_optional_one_of_a_kind_that_is_not_served_is_skipped(lab):

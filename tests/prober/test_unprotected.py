@@ -17,11 +17,7 @@ NODES = [f"node-{number}" for number in range(10)]
 
 async def shoot(lab, *, health_timeout=60.0, **changes) -> Operator:
     """A shoot whose machines are given up as soon as their nodes have not been well for a minute."""
-    world = lab.world()
-    world.add_shoot(SHOOT, health_timeout=health_timeout)
-    operator = Operator.at(lab.prober(world, **changes))
-    await operator.run(60)
-    return operator
+    return Operator.at(await lab.healthy(shoot={"health_timeout": health_timeout}, **changes))
 
 
 def shown(operator):

@@ -153,6 +153,11 @@ class Harness:
         found = self.world.journal.of(WATCHDOG, namespace)
         return tuple(each for each in found if each.ref.api_version == API_VERSION)
 
+    async def survive_an_outage(self) -> None:
+        """The nodes of the shoot lose their path, and get it back when protection is complete."""
+        with self.faults.path_cut(SHOOT):
+            await self.protect()
+
     async def protect(self, namespace: str = SHOOT) -> None:
         """Waits until protection is complete, in an outage that somebody else began."""
         await self.until(lambda: self.state(namespace) is ShootState.PROTECTED, within=90)
