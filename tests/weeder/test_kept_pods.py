@@ -177,6 +177,13 @@ def test_of_a_pod_that_is_well_the_refusal_from_before_is_forgotten():
     assert recovery_log.spared == ()
 
 
+def test_a_pod_that_was_deleted_is_not_shown_as_spared_while_it_terminates():
+    recovery_log = RecoveryLog()
+    recovery_log.deleted(pod(1), Delete("main", 9.0), DeletionResult.DELETED, 0.0)
+    recovery_log.skipped(pod(1), Keep(KeepReason.TERMINATING, "it is being deleted already"), 1.0)
+    assert recovery_log.spared == ()
+
+
 def test_of_more_than_500_deletions_each_is_counted():
     recovery_log = RecoveryLog()
     for number in range(750):

@@ -41,6 +41,14 @@ def test_what_concerns_all_shoots_and_force_are_rights_in_the_watchdogs_namespac
     assert found == {Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL, Call.RESUME_ALL, Call.FORCE_SCALE}
 
 
+@pytest.mark.parametrize("call", [Call.LIST, Call.PAUSE], ids=["read", "write"])
+async def test_a_yes_is_remembered_for_reads_and_not_for_writes(by_seed, reviewer, call):
+    reviewer.rights.add(("alice", call.access(SHOOT)))
+    assert await allows(by_seed, ALICE, call)
+    reviewer.rights.clear()
+    assert await allows(by_seed, ALICE, call) is not call.writes
+
+
 async def test_a_role_is_worth_nothing_where_the_seed_decides(by_seed):
     assert not await allows(by_seed, Caller("x", Role.ADMIN), Call.LIST, "")
 

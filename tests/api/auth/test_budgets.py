@@ -40,7 +40,7 @@ class Seed:
         """Asks so often a second, whatever comes of it."""
         asking = set()
         for _ in range(int(rate * seconds)):
-            asking.add(asyncio.ensure_future(self._in_vain(who)))
+            asking.add(asyncio.ensure_future(self._in_vain(who, part)))
             await asyncio.sleep(1 / rate)
         await asyncio.wait(asking)
 
@@ -88,6 +88,13 @@ async def test_who_asks_for_sixteen_times_as_much_does_not_get_twice_as_much(see
     await asyncio.gather(*(seed.flood(f"{n}", rate=20 * 4**n, seconds=30) for n in range(3)))
     parts = [sum(who == f"{n}" for _, who in seed.asked) for n in range(3)]
     assert max(parts) < 1.5 * min(parts)
+
+
+async def test_of_two_behind_one_address_neither_waits_for_the_flood_of_the_other(seed):
+    flood = asyncio.ensure_future(seed.flood("address", rate=100, seconds=8, part="a"))
+    await asyncio.sleep(2)
+    assert await seed.ask("address", "b") <= 0.5
+    await flood
 
 
 async def test_nobody_waits_for_longer_than_three_seconds(seed):

@@ -131,6 +131,7 @@ def test_it_stays_healthy_until_failure_threshold_failures_in_a_row():
     assert path(*well, bad, bad, None).missing(3) is None
     assert not path(*well, bad, bad, bad).healthy
     assert path(*well, bad, bad, bad, None).missing(3) is not None
+    assert path(None, bad, bad, success=1).healthy, "each threshold is its own"
 
 
 def test_its_counts_go_on_when_its_health_changes():
