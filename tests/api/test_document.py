@@ -2,6 +2,7 @@
 
 import re
 from copy import deepcopy
+from itertools import count
 from pathlib import Path
 
 import jsonschema_rs
@@ -10,6 +11,7 @@ import pytest
 from app.api import document as documents
 from app.api.document import JSON
 from app.api.health import PATHS as HEALTH
+from app.api.page import site
 from app.api.page.router import reference
 from app.api.problems import MEDIA_TYPE, ProblemType
 from tests.api.openapi import document, resolved, text
@@ -170,12 +172,20 @@ def test_every_link_of_the_page_leads_somewhere_on_it(client):
     assert all(each.startswith("#") for each in links)
 
 
+def test_the_page_is_rendered_in_slices(client, process, monkeypatch):
+    waits = []
+    process.when_asked_to_wait = lambda: waits.append(process.now())
+    monkeypatch.setattr(site, "stopwatch", count(step=0.000_1).__next__)
+    assert client.get("/docs").text.rstrip().endswith("</html>")
+    assert len(waits) > 10
+
+
 def test_texts_are_escaped_on_the_page():
     hostile = deepcopy(DOCUMENT)
     hostile["info"]["description"] = "<script>`<b>`"
     for methods in hostile["paths"].values():
         for operation in methods.values():
             operation["description"] = "<script>"
-    page = bytes(reference(hostile).body).decode()
+    page = "".join(reference(hostile))
     assert "<script" not in page
     assert "&lt;script&gt;<code>&lt;b&gt;</code>" in page

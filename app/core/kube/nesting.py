@@ -37,6 +37,12 @@ async def shallow(raw: bytes, clock: Clock) -> bytes:
     return cutter.kept()
 
 
+def was_cut(raw: bytes) -> bool:
+    """Returns whether something was cut out of an object."""
+    # Asked for each object that is read. In a Cluster a tab is found to be missing in 2 µs, the placeholder in 70 µs.
+    return CUT[:1] in raw and CUT in raw
+
+
 class _Cutter:
     """Scans a text once."""
 

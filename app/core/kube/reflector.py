@@ -39,7 +39,7 @@ from app.core.kube import failures
 from app.core.kube.client import ApiRequest, Decode, WatchSilent
 from app.core.kube.decoding import envelope
 from app.core.kube.failures import RequestedRight
-from app.core.kube.nesting import CUT, DEEPEST, shallow
+from app.core.kube.nesting import DEEPEST, shallow, was_cut
 from app.core.kube.resources import Page, SendPage, WatchSource, pages
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.limits import Backoff
@@ -520,7 +520,7 @@ class Reflector(Generic[T]):
         except RecursionError:
             raw = await shallow(bytes(raw), self._clock)
             key, version, record = self._replica.decode(raw, problem)
-        if CUT in bytes(raw):
+        if was_cut(bytes(raw)):
             text = "an object is nested too deeply; its deeper parts are not read"
             self._replica.warn(key, version, text, levels=DEEPEST)
         return key, version, record
