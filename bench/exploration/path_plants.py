@@ -55,12 +55,13 @@ def gate_unheeded() -> Any:  # noqa: ANN401  a patch
 
 def gate_against_everything() -> Any:  # noqa: ANN401  a patch
     """A closed gate holds back what goes up as well."""
+    not_begun = verdict._not_begun  # noqa: SLF001
 
     def gated(gates: Preconditions, direction: Direction) -> tuple[VerdictReason, str] | None:
-        del direction
-        return None if gates.closed_by is None else (VerdictReason.GATED, gates.closed_by)
+        closed = None if gates.closed_by is None else (VerdictReason.GATED, gates.closed_by)
+        return closed or not_begun(gates, direction)
 
-    return patch.object(verdict, "_gated", gated)
+    return patch.object(verdict, "_not_begun", gated)
 
 
 PLANTS: Final[dict[str, Callable[[], Any]]] = {
