@@ -7,8 +7,10 @@ REAL := $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib"
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe
 # What takes real time, or covers what the tests of the parts cover: not in `make test`, and coverage is measured without it.
 # Of tests/page the few quick ones in test_smoke.py are in `make test`; without a Chromium they are skipped.
-REAL_TIME := tests/contract tests/scenarios tests/demo tests/page/test_browser.py tests/page/test_demo.py tests/page/test_way.py tests/service tests/bench \
-	tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_program.py tests/cli/test_portforward.py tests/prober/test_montecarlo.py tests/prober/test_detection.py
+REAL_TIME := tests/contract tests/demo tests/page/test_browser.py tests/page/test_demo.py tests/page/test_way.py tests/service tests/bench \
+	tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_program.py tests/cli/test_portforward.py
+# Whole worlds on virtual time: minutes of CPU, and nothing that other work could disturb.
+WORLDLY := tests/scenarios tests/prober/test_montecarlo.py tests/prober/test_detection.py
 # Of these, the only tests of much of the program, and quick: they count in the coverage.
 COVERED := tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_portforward.py
 # What measures the event loop: nothing else runs beside it.
@@ -16,7 +18,7 @@ ALONE := tests/attack tests/api/test_scrapes.py
 # What is measured in real time may fail because of what else the machine did: those that failed are measured once more,
 # by themselves, and have to hold then.
 AGAIN := --last-failed --last-failed-no-failures=none
-FAST := --numprocesses=auto --dist=worksteal $(REAL_TIME:%=--ignore=%) $(ALONE:%=--ignore=%)
+FAST := --numprocesses=auto --dist=worksteal $(patsubst %,--ignore=%,$(REAL_TIME) $(WORLDLY) $(ALONE))
 # The longest of them run without coverage, which makes Python two to three times as slow: documents and the chart, which
 # cover nothing of the program, and whole stories, which cover what the tests of their parts cover.
 UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_codes.py \
@@ -26,7 +28,7 @@ UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_co
 
 KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform kwok
 
-.PHONY: demo test test-suites check test-page pictures kube-binaries test-kube opponent failover explore explore-long mutation lock \
+.PHONY: demo test test-suites test-worlds test-real-time check test-page pictures kube-binaries test-kube opponent failover explore explore-long mutation lock \
 	bench montecarlo clean fmt image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
@@ -46,7 +48,12 @@ demo: $(STAMP)  ## the main job on the embedded simulated seed, with the API on 
 test: $(STAMP)  ## all tests on virtual time: some 13,000 in 4 minutes
 	$(BIN)/python -m pytest -q $(FAST)
 
-test-suites: $(STAMP)  ## what takes real time, and needs Python only: whole processes, the demo, attacks; 18 minutes
+test-suites: test-worlds test-real-time  ## whole worlds, and what takes real time: whole processes, the demo, attacks; Python only, 18 minutes
+
+test-worlds: $(STAMP)
+	$(BIN)/python -m pytest -q --numprocesses=2 -o timeout=900 $(WORLDLY)
+
+test-real-time: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses=3 --dist=loadfile $(REAL_TIME) || $(BIN)/python -m pytest -q $(AGAIN) $(REAL_TIME)
 	$(BIN)/python -m pytest -q $(ALONE) || $(BIN)/python -m pytest -q $(AGAIN) $(ALONE)
 

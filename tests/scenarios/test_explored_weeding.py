@@ -14,7 +14,7 @@ from bench.exploration.strikes import How
 from bench.exploration.weeder import boundaries, draws, plants
 from bench.exploration.weeder.facts import backoff_left
 
-pytestmark = pytest.mark.timeout(240)  # two seconds a world at most, and some tests play dozens
+pytestmark = pytest.mark.timeout(900)  # dozens of worlds, and CI leaves them what others do not use
 
 SEED = 1
 WORLDS = 20

@@ -41,7 +41,7 @@ from bench.exploration.line import Boundary
 from bench.exploration.strikes import How
 from bench.exploration.weeder import draws as weeder_draws
 
-pytestmark = pytest.mark.timeout(240)  # four seconds a world at most, and some tests play dozens
+pytestmark = pytest.mark.timeout(900)  # dozens of worlds, and CI leaves them what others do not use
 
 SEED = 1
 NOW = 1_800_000_000.0

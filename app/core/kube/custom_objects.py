@@ -298,12 +298,11 @@ class CustomObjects(Generic[T]):
         path = self._kind.resource.path(where)
         return await self._write("create", "POST", wanted, path, body, starting)
 
-    async def change(self, known: T, wanted: T, *, starting: Starting | None = None) -> T:
+    async def change(self, known: T, wanted: T) -> T:
         """Gives an object the spec of `wanted`, marked as made by the API, if it is still as `known` says."""
         metadata = {**_precondition(known), "annotations": {codec.CREATED_BY: self._identity}}
         body = {"metadata": metadata, "spec": self._kind.spec(wanted)}
-        path = self._path(known.id.namespace, known.id.name)
-        return await self._patch(known, path, body, starting)
+        return await self._patch(known, self._path(known.id.namespace, known.id.name), body)
 
     async def set_status(
         self, known: T, wanted: T, *, starting: Starting | None = None, spare: bool = False
@@ -335,7 +334,7 @@ class CustomObjects(Generic[T]):
         known: T,
         path: str,
         body: Mapping[str, Any],
-        starting: Starting | None,
+        starting: Starting | None = None,
         budget: Budget = Budget.NORMAL,
     ) -> T:
         try:
