@@ -1,5 +1,7 @@
 """The list of shoots, and the pages of all lists; what it says is never older than what one shoot says."""
 
+import asyncio
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from app.api.context import RenderedShoots
 from app.api.dependencies import ListPage, PageKey, PageQuery, cut
 from app.api.problems import Problem
+from app.api.routers.shoots import ShootQuery, list_shoots
 from app.core.model.overrides import NOTHING, EffectiveOverrides, Scope
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind, ShootState
@@ -32,6 +35,7 @@ from tests.api.facts import (
     request,
     workload,
 )
+from tests.api.fakes import FakeShoots, context
 
 LIST = "/api/v1/shoots"
 
@@ -304,6 +308,17 @@ def test_a_pause_and_its_end_are_in_the_next_list(client, full):
     assert items(client)["shoot--b"]["pause"] is None
     assert client.delete(f"{LIST}/shoot--a/pause").status_code == 204
     assert items(client)["shoot--a"]["pause"] is None
+
+
+async def test_others_have_turns_while_a_list_is_drawn_and_a_shoot_that_goes_meanwhile_is_left_out():
+    known = FakeShoots()
+    known.add(*(healthy(f"shoot--{number:03}") for number in range(120)))
+    listing = asyncio.ensure_future(list_shoots(context(known).prober, ShootQuery(limit=500)))
+    await asyncio.sleep(0)
+    assert not listing.done()
+    del known.known["shoot--119"]
+    found = json.loads((await listing).body)["items"]
+    assert [each["namespace"] for each in found] == [f"shoot--{number:03}" for number in range(119)]
 
 
 def test_what_is_the_same_is_not_drawn_again():
