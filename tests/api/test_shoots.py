@@ -313,11 +313,13 @@ def test_a_pause_and_its_end_are_in_the_next_list(client, full):
 async def test_others_have_turns_while_a_list_is_drawn_and_a_shoot_that_goes_meanwhile_is_left_out():
     known = FakeShoots()
     known.add(*(healthy(f"shoot--{number:03}") for number in range(120)))
-    listing = asyncio.ensure_future(list_shoots(context(known).prober, ShootQuery(limit=500)))
+    prober = context(known).prober
+    assert prober is not None
+    listing = asyncio.ensure_future(list_shoots(prober, ShootQuery(limit=500)))
     await asyncio.sleep(0)
     assert not listing.done()
     del known.known["shoot--119"]
-    found = json.loads((await listing).body)["items"]
+    found = json.loads(bytes((await listing).body))["items"]
     assert [each["namespace"] for each in found] == [f"shoot--{number:03}" for number in range(119)]
 
 
