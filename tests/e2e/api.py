@@ -113,9 +113,9 @@ class Api:
         return await self._call("PATCH", path, body, headers={"Content-Type": kind})
 
     async def delete(self, path: str) -> None:
-        """DELETE of an object or a whole collection; what is gone already is fine."""
+        """DELETE of an object or a whole collection, which may take its time; what is gone already is fine."""
         try:
-            await self._call("DELETE", path)
+            await self._call("DELETE", path, timeout=aiohttp.ClientTimeout(total=60))
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -165,9 +165,12 @@ class Api:
         path: str,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> Json:
         where = self.url + path
-        async with self._session.request(method, where, json=body, headers=headers) as answer:
+        async with self._session.request(
+            method, where, json=body, headers=headers, **more
+        ) as answer:
             if answer.status >= 300:
                 raise ApiError(method, path, answer.status, await answer.text())
             found: Json = await answer.json()
