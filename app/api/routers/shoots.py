@@ -1,6 +1,5 @@
 """Shoots: the list, one shoot with its nodes and history, and a probe on request."""
 
-import asyncio
 from enum import StrEnum
 from typing import Annotated, Final, assert_never
 
@@ -21,6 +20,7 @@ from app.api.dependencies import (
     known_shoot,
 )
 from app.api.problems import Problem, ProblemType
+from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 from app.core.overrides.cache import OverrideCache
@@ -61,13 +61,13 @@ async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query(
     prober.rendered.keep(shoots)
     chosen = [each for each in shoots if _matches(each, query, prober.overrides)]
     page = cut(chosen, lambda each: sort_key(each, query.sort), query.sort, query)
-    items = []
+    items, clock = [], Clock.of_loop()
     for place, each in enumerate(page.items, 1):
         status = prober.shoots.status(each.namespace)
         if status is not None:  # else it has gone meanwhile
             items.append(prober.shoot_json(status).json)
         if place % _AT_ONCE == 0:
-            await asyncio.sleep(0)
+            await clock.sleep(0)
     about = page.metadata.model_dump_json(by_alias=True).encode()
     body = b'{"items":[' + b",".join(items) + b'],"metadata":' + about + b"}"
     return Response(body, media_type="application/json")
