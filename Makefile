@@ -10,7 +10,7 @@ LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-em
 REAL_TIME := tests/contract tests/demo tests/page/test_browser.py tests/page/test_demo.py tests/page/test_way.py tests/service tests/bench \
 	tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_program.py tests/cli/test_portforward.py
 # Whole worlds on virtual time: minutes of CPU, and nothing that other work could disturb.
-WORLDLY := tests/scenarios tests/prober/test_montecarlo.py tests/prober/test_detection.py
+WHOLE_WORLDS := tests/scenarios tests/prober/test_montecarlo.py tests/prober/test_detection.py
 # Of these, the only tests of much of the program, and quick: they count in the coverage.
 COVERED := tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_portforward.py
 # What measures the event loop: nothing else runs beside it.
@@ -18,7 +18,7 @@ ALONE := tests/attack tests/api/test_scrapes.py
 # What is measured in real time may fail because of what else the machine did: those that failed are measured once more,
 # by themselves, and have to hold then.
 AGAIN := --last-failed --last-failed-no-failures=none
-FAST := --numprocesses=auto --dist=worksteal $(patsubst %,--ignore=%,$(REAL_TIME) $(WORLDLY) $(ALONE))
+FAST := --numprocesses=auto --dist=worksteal $(patsubst %,--ignore=%,$(REAL_TIME) $(WHOLE_WORLDS) $(ALONE))
 # The longest of them run without coverage, which makes Python two to three times as slow: documents and the chart, which
 # cover nothing of the program, and whole stories, which cover what the tests of their parts cover.
 UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_codes.py \
@@ -51,7 +51,7 @@ test: $(STAMP)  ## all tests on virtual time: some 13,000 in 4 minutes
 test-suites: test-worlds test-real-time  ## whole worlds, and what takes real time: whole processes, the demo, attacks; Python only, 18 minutes
 
 test-worlds: $(STAMP)
-	$(BIN)/python -m pytest -q --numprocesses=2 -o timeout=900 $(WORLDLY)
+	$(BIN)/python -m pytest -q --numprocesses=2 -o timeout=900 $(WHOLE_WORLDS)
 
 test-real-time: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses=3 --dist=loadfile $(REAL_TIME) || $(BIN)/python -m pytest -q $(AGAIN) $(REAL_TIME)

@@ -103,10 +103,11 @@ class FairRateLimiter:
             now = self._clock.now()
             while self._recent and self._recent[0] + self._window - now <= _TICK:
                 self._recent.popleft()
-            rests = {each: self.served(each) + self._rest - now for each in self._waiting}
             if len(self._recent) >= self._most:
                 await self._sleep(self._recent[0] + self._window - now)
-            elif rested := [each for each, seconds in rests.items() if seconds <= _TICK]:
+                continue
+            rests = {each: self.served(each) + self._rest - now for each in self._waiting}
+            if rested := [each for each, seconds in rests.items() if seconds <= _TICK]:
                 self._serve(min(rested, key=lambda each: (self._before(each), self.served(each))))
                 # Lets the caller that was served run: it may give the turn back.
                 await self._clock.sleep(0)

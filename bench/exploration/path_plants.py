@@ -55,13 +55,13 @@ def gate_unheeded() -> Any:  # noqa: ANN401  a patch
 
 def gate_against_everything() -> Any:  # noqa: ANN401  a patch
     """A closed gate holds back what goes up as well."""
-    not_begun = verdict._not_begun  # noqa: SLF001
+    obstacle = verdict._start_obstacle  # noqa: SLF001
 
     def gated(gates: Preconditions, direction: Direction) -> tuple[VerdictReason, str] | None:
         closed = None if gates.closed_by is None else (VerdictReason.GATED, gates.closed_by)
-        return closed or not_begun(gates, direction)
+        return closed or obstacle(gates, direction)
 
-    return patch.object(verdict, "_not_begun", gated)
+    return patch.object(verdict, "_start_obstacle", gated)
 
 
 PLANTS: Final[dict[str, Callable[[], Any]]] = {

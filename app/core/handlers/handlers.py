@@ -79,7 +79,7 @@ class RunSlots(RoundRobin):
         return free > (self._spare if self._taken[namespace] else 0)
 
     def missing(self) -> float | None:
-        # Each that has to wait asks. Mostly all slots are taken then, whoever else waits.
+        # Every run that has to wait asks this: where all slots are taken, the queues need not be looked through.
         full = self.used >= self._total
         return None if full or not any(map(self._free, self._waiting)) else 0.0
 

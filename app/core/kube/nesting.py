@@ -39,7 +39,7 @@ async def shallow(raw: bytes, clock: Clock) -> bytes:
 
 def was_cut(raw: bytes) -> bool:
     """Returns whether something was cut out of an object."""
-    # Asked for each object that is read. In a Cluster a tab is found to be missing in 2 µs, the placeholder in 70 µs.
+    # Asked of every object: to see that a Cluster has no tab takes 2 µs, that it has no placeholder 70 µs.
     return CUT[:1] in raw and CUT in raw
 
 

@@ -250,7 +250,7 @@ def decide_assessment(
         return VerdictOutcome(
             decision, consecutive if assessed.reason is VerdictReason.COUNTING else NO_RESULTS
         )
-    if (closed := _first_obstacle(preconditions, wanted)) is not None:
+    if (closed := _scaling_obstacle(preconditions, wanted)) is not None:
         return VerdictOutcome(
             _hold_decision(assessed, *closed), _remaining_counts(consecutive, wanted, closed[0])
         )
@@ -273,7 +273,7 @@ def decide_assessment(
                 "as this protection is not the first within an hour"
             )
         return VerdictOutcome(_hold_decision(assessed, VerdictReason.COUNTING, missing), counted)
-    if (kept := _not_begun(preconditions, wanted)) is not None:
+    if (kept := _start_obstacle(preconditions, wanted)) is not None:
         return VerdictOutcome(_hold_decision(assessed, *kept), counted)
     decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
     return VerdictOutcome(decision, counted)
@@ -322,10 +322,10 @@ def _hold_decision(assessed: Assessment, reason: VerdictReason, why: str) -> Dec
 
 
 def _obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
-    return _first_obstacle(preconditions, direction) or _not_begun(preconditions, direction)
+    return _scaling_obstacle(preconditions, direction) or _start_obstacle(preconditions, direction)
 
 
-def _first_obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
+def _scaling_obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
     """The first obstacle to scaling in this direction, in the order of the table of rules 4.1."""
     if not preconditions.synced:
         return VerdictReason.NOT_SYNCED, "not scaled: the seed has not been listed completely yet"
@@ -341,7 +341,7 @@ def _first_obstacle(preconditions: Preconditions, direction: Direction) -> Obsta
     return None
 
 
-def _not_begun(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
+def _start_obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
     """What keeps a scale-down, and no scale-up, from starting although probes count: a closed gate, ignore-scaling."""
     if direction is not Direction.DOWN:
         return None

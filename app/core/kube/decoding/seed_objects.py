@@ -350,16 +350,16 @@ def _shoot_view(shoot: _Shoot) -> ShootView:
         last_operation=None
         if last is None
         else LastOperation(last.type, last.state, parse_rfc3339(last.last_update_time)),
-        workers=tuple(
-            [
-                WorkerPool(each.name, frozenset(conditions or ()) or DEFAULT_NODE_CONDITIONS)
-                for each in workers
-                for settings in [each.machine_controller_manager]
-                for conditions in [settings and settings.node_conditions]
-            ]
-        ),
+        workers=tuple(map(_worker_pool, workers)),
         node_monitor_grace=_grace(spec.kubernetes),
     )
+
+
+def _worker_pool(worker: _Worker) -> WorkerPool:
+    """Decodes a pool; one without conditions of its own has those of machine-controller-manager."""
+    settings = worker.machine_controller_manager
+    conditions = None if settings is None else settings.node_conditions
+    return WorkerPool(worker.name, frozenset(conditions or ()) or DEFAULT_NODE_CONDITIONS)
 
 
 def _grace(kubernetes: _Kubernetes | None) -> float | None:
