@@ -322,4 +322,5 @@ async def test_a_kubeconfig_with_a_client_certificate_leads_into_a_shoot(
     cluster = await arena.connector.connect(shoot.secret(content=content))
     assert (await cluster.leases()).leases == ()
     asked = plane.audit.requests(user=PROBE_USER)
-    assert [each.credential for each in asked if each.resource == "leases"][-1] == "", "no token"
+    credential = [each.credential for each in asked if each.resource == "leases"][-1]
+    assert credential.startswith("X509"), "by the certificate"
