@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 SETS = {path.stem: path for path in rendering.values_sets()}
 
 
-class Whole(dict[str, Any]):
+class Whole(dict[Any, Any]):
     """A mapping that has no other fields."""
 
 
@@ -24,7 +24,11 @@ class _Loader(yaml.SafeLoader):
     """Knows `!whole`."""
 
 
-_Loader.add_constructor("!whole", lambda loader, node: Whole(loader.construct_mapping(node, True)))
+def _whole(loader: _Loader, node: yaml.MappingNode) -> Whole:
+    return Whole(loader.construct_mapping(node, deep=True))
+
+
+_Loader.add_constructor("!whole", _whole)
 TABLE = (Path(__file__).parent / "rendered.yaml").read_text(encoding="utf-8")
 ROWS: dict[str, Json] = _Loader(TABLE).get_single_data()
 

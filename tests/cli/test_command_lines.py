@@ -154,6 +154,17 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("operations", "a", WHY), "--reason: needs --cancel"),
         (("operations", ""), 'ID: must be the id of an operation, not ""'),
         (("operations", "a/b"), 'ID: must be the id of an operation, not "a/b"'),
+        (("api",), "PATH: is missing"),
+        (("api", "shoots", "more"), "more: unexpected argument"),
+        (("api", "a b"), "PATH: must be a path of the API"),
+        (("api", "shoots", "-X", "TRACE"), "--method: must be one of GET, HEAD"),
+        (
+            ("api", "shoots", "-X", "fetch"),
+            '--method: must be one of GET, HEAD, POST, PUT, PATCH, DELETE, not "fetch"',
+        ),
+        (("api", "x", "-X", "GET", "-d", "{}"), "--data: does not go with --method GET"),
+        (("api", "shoots", "-o", "wide"), "--output: wide is for tables"),
+        (("api", "shoots", "-o", "name"), "--output: name is for "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
