@@ -23,9 +23,8 @@ from app.core.errors import (
 from app.core.fair_queue import Consumer
 from app.core.kube import kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits
-from app.core.kube.connections import ByteBudget, ConnectionPool
+from app.core.kube.connections import ByteBudget, ConnectionPool, RequestedRight
 from app.core.kube.decoding import shoot_objects
-from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import ClientCertificate
 from app.core.metrics import Metrics
 from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until

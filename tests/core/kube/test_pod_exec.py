@@ -17,7 +17,7 @@ from app.core.errors import (
 )
 from app.core.kube import pods
 from app.core.kube.client import ApiRequest
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import RequestedRight
 from app.core.kube.pods import ContainerExec
 from app.core.kube.seed_api import URGENT_IN_FLIGHT, Budget
 from tests.core.kube.server import api_at, serving, until

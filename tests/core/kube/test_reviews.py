@@ -21,7 +21,7 @@ from app.core.errors import (
 )
 from app.core.kube import reviews
 from app.core.kube.client import ApiRequest
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import RequestedRight
 from app.core.kube.reviews import Reviewer
 from app.core.model.callers import Access, Caller
 from tests.core.kube.server import api_of, until

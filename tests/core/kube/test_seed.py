@@ -21,8 +21,8 @@ from app.core.errors import (
 )
 from app.core.kube import seed as seed_module
 from app.core.kube.client import ApiRequest
+from app.core.kube.connections import RequestedRight
 from app.core.kube.election import LeaseStore, _term
-from app.core.kube.failures import RequestedRight
 from app.core.kube.resources import assumed
 from app.core.kube.seed import SeedCluster
 from app.core.kube.seed_api import Budget
