@@ -13,7 +13,7 @@ from app.api.auditing import Auditing
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import allowed, operation_id
-from app.api.document import complete
+from app.api.document import build, complete
 from app.api.health import PATHS as HEALTH
 from app.api.health import Health, health_router
 from app.api.limits import (
@@ -32,7 +32,6 @@ from app.api.page.router import router as page_router
 from app.api.page.site import Browsers
 from app.api.problems import handle_problems
 from app.api.routers import operations, pause, resources, shoots, status, weeders
-from app.api.schemas import Schema
 from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics, Slices
@@ -44,7 +43,7 @@ _OPEN_METRICS: Final = "application/openmetrics-text"
 # The last line of an OpenMetrics exposition.
 _END: Final = b"# EOF\n"
 
-Schema.build()  # a server builds them as it is imported, before its event loop runs
+build()  # as it is imported: before the event loop runs
 
 
 def metrics_router(shown: Metrics) -> APIRouter:
