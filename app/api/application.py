@@ -28,6 +28,7 @@ from app.api.limits import (
     share_of,
 )
 from app.api.middleware import BodyLimit, RequestGuard
+from app.api.page.router import Rows
 from app.api.page.router import router as page_router
 from app.api.page.site import Browsers
 from app.api.problems import handle_problems
@@ -114,7 +115,7 @@ def create_api(
         redirect_slashes=False,
         generate_unique_id_function=operation_id,
     )
-    app.state.context, app.state.streams = context, streams
+    app.state.context, app.state.streams, app.state.rows = context, streams, Rows()
     for router in (
         status.router,
         shoots.router,

@@ -380,12 +380,10 @@ def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
     found["components"]["securitySchemes"] = _SCHEMES
     told = (*GENERAL.values(), NO_TOKEN, NO_BODY)
     found["components"]["responses"] = {each.name: each.response for each in told}
-    used = set()
     for path, methods in found["paths"].items():
         for method, operation in methods.items():
-            used.update(operation["tags"])
             _complete(method, path, operation)
-    found["tags"] = [{"name": n, "description": text} for n, text in _TAGS.items() if n in used]
+    found["tags"] = [{"name": n, "description": text} for n, text in _TAGS.items()]
     return found
 
 
