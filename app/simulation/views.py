@@ -15,8 +15,8 @@ from app.core.model.endpoints import ProbedPod
 from app.core.model.shoots import ClusterView, LeaseView, MachineView, NodeView
 from app.core.model.weeding import PodView, SliceView
 from app.core.model.workloads import ResourceRef, WorkloadView
+from app.simulation.definitions import SIZES
 from app.simulation.store import Object
-from app.simulation.validation import SIZES
 
 NOT_MANAGED: Final = "node.machine.sapcloud.io/not-managed-by-mcm"
 SERVICE_NAME: Final = pod_objects.SERVICE_LABEL

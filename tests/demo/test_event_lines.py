@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.probing import ShootState, Verdict
-from app.simulation.demo import event_lines
-from app.simulation.demo.gating import GateOutcome
-from app.simulation.demo.losses import Comparison, Toll
+from app.simulation.demo import wording
+from app.simulation.demo.losses import Comparison, GateOutcome, Toll
 from app.simulation.demo.pod_story import AllBack, Back, Deleted, Restart, Saving, ServiceBack
 from app.simulation.demo.program_api import ShootReport
 from tests.demo.scenes import performance
@@ -23,7 +22,7 @@ def changes(before, after, whole=30):
     def named(states):
         return {f"shoot--demo--{name}": each for name, each in states.items()}
 
-    return event_lines.changes(named(before), named(after), whole)
+    return wording.changes(named(before), named(after), whole)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def changes(before, after, whole=30):
     [(0, "+0:00"), (59.99, "+0:59"), (61, "+1:01"), (3600, "+60:00"), (-1, "+0:00")],
 )
 def test_the_time_is_that_since_the_start(seconds, shown):
-    assert event_lines.stamp(seconds) == shown
+    assert wording.stamp(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -45,27 +44,27 @@ def test_the_time_is_that_since_the_start(seconds, shown):
     ],
 )
 def test_many_shoots_are_not_all_named(shoots, whole, shown):
-    assert event_lines.names(list(shoots), whole) == shown
+    assert wording.names(list(shoots), whole) == shown
 
 
 def test_one_shoot_is_no_plural():
-    assert (event_lines.shoots(1), event_lines.shoots(2)) == ("1 shoot", "2 shoots")
+    assert (wording.shoots(1), wording.shoots(2)) == ("1 shoot", "2 shoots")
 
 
 def test_a_scene_begins_with_its_shoots_its_words_and_how_long_it_lasts():
-    assert event_lines.scene_begins(performance(3), 30) == (
+    assert wording.scene_begins(performance(3), 30) == (
         "scene 3 begins: a: The path-cut is on. (for 45s)"
     )
-    assert event_lines.scene_begins(performance(3, times=4, every=60.0), 30).endswith(
+    assert wording.scene_begins(performance(3, times=4, every=60.0), 30).endswith(
         "(4 times for 45s)"
     )
-    assert event_lines.scene_begins(performance(3, shoots=(), lasting=0.0), 30) == (
+    assert wording.scene_begins(performance(3, shoots=(), lasting=0.0), 30) == (
         "scene 3 begins: the seed: The path-cut is on."
     )
 
 
 def test_a_scene_ends_with_what_was_lost_in_it():
-    assert event_lines.scene_ends(performance(3), 30, LOST) == (
+    assert wording.scene_ends(performance(3), 30, LOST) == (
         "scene 3 is over: a; nodes marked NotReady: 1, without the watchdog 30; "
         "machines deleted: 2, without 40"
     )
@@ -75,12 +74,12 @@ BELOW = Comparison(below=(Toll(59, 0), Toll(60, 0)))
 
 
 def test_what_was_lost_below_the_limit_is_told_apart():
-    assert event_lines.lost_words(BELOW) == (
+    assert wording.lost_words(BELOW) == (
         "nodes marked NotReady: 0, without the watchdog 0; machines deleted: 0, without 0; "
         "below the limit: nodes 59, without the watchdog 60"
     )
     machines = Comparison(below=(Toll(2, 1), Toll(2, 3)))
-    assert event_lines.lost_words(machines).endswith(
+    assert wording.lost_words(machines).endswith(
         "; below the limit: nodes 2, without the watchdog 2; machines 1, without 3"
     )
 
@@ -89,9 +88,7 @@ def test_the_summary_has_what_was_lost_below_the_limit_in_lines_of_its_own():
     seen = [performance(1), performance(2), performance(3, shoots=["a" * 40])]
     both = Comparison(Toll(1, 2), Toll(3, 4), BELOW.below)
     lost = {1: LOST, 2: both, 3: BELOW}
-    lines = event_lines.summary(
-        seen, lost, Comparison(Toll(2, 4), Toll(33, 44), BELOW.below), whole=30
-    )
+    lines = wording.summary(seen, lost, Comparison(Toll(2, 4), Toll(33, 44), BELOW.below), whole=30)
     assert [line[:46].rstrip() for line in lines[2:]] == [
         " 1 path-cut: a",
         " 2 path-cut: a",
@@ -146,7 +143,7 @@ def test_a_message_cannot_make_a_line_of_its_own():
 
 def test_the_summary_has_a_line_for_each_scene_and_one_for_all():
     seen = [performance(1), performance(12, shoots=list("bcdef"), action="api-down")]
-    lines = event_lines.summary(seen, {1: Comparison(), 12: LOST}, LOST, whole=30)
+    lines = wording.summary(seen, {1: Comparison(), 12: LOST}, LOST, whole=30)
     assert [line.split() for line in lines[2:]] == [
         ["1", "path-cut:", "a", "0", "0", "0", "0"],
         ["12", "api-down:", "b,", "c,", "d", "and", "2", "more", "1", "30", "2", "40"],
@@ -183,7 +180,7 @@ RESTART = Restart(
     ],
 )
 def test_durations_are_spoken(seconds, said):
-    assert event_lines.spoken(seconds) == said
+    assert wording.spoken(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -212,11 +209,11 @@ def test_durations_are_spoken(seconds, said):
     ],
 )
 def test_what_happens_to_pods_is_a_line(happening, said):
-    assert event_lines.pods_changed(happening) == said
+    assert wording.pods_changed(happening) == said
 
 
 def test_what_happens_without_the_watchdog_says_so_first():
-    assert event_lines.without_us(AllBack("c", 10, "etcd-main-client", 193.0)) == (
+    assert wording.without_us(AllBack("c", 10, "etcd-main-client", 193.0)) == (
         "without the watchdog, c: all 10 pods are ready, 3 min 13 s after etcd-main-client there"
     )
 
@@ -224,7 +221,7 @@ def test_what_happens_without_the_watchdog_says_so_first():
 def test_the_table_of_pods_has_a_line_for_each_scene_that_had_any_and_one_for_all():
     seen = [performance(1), performance(2, action="etcd-outage"), performance(3)]
     some = Saving(8, 657.0, 89.0)
-    lines = event_lines.summary_of_pods(seen, {1: Saving(), 2: some, 3: Saving()}, some, whole=30)
+    lines = wording.summary_of_pods(seen, {1: Saving(), 2: some, 3: Saving()}, some, whole=30)
     figures = ["8", "10", "min", "57", "s", "1", "min", "29", "s"]
     assert [line.split() for line in lines[1:]] == [
         ["2", "etcd-outage:", "a", *figures],
@@ -255,7 +252,7 @@ def test_what_a_gate_has_held_back_is_a_table_scene_by_scene():
         1: {GateOutcome.SCALED: 0, GateOutcome.HELD_BACK: 30},
         2: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 0},
     }
-    head, first, second, last = event_lines.summary_of_gate(scenes, fates, 30)
+    head, first, second, last = wording.summary_of_gate(scenes, fates, 30)
     assert head.split("  ")[-1].strip() == "held back by the gate"
     assert first.split() == ["1", "seed-network-cut:", "the", "seed", "0", "shoots", "30", "shoots"]
     assert second.split() == ["2", "path-cut:", "a", "1", "shoot", "0", "shoots"]

@@ -1,7 +1,7 @@
 """What a gate has held back: from what the program says, sorted into scenes."""
 
 from app.core.model.probing import ShootState, Verdict
-from app.simulation.demo.gating import GateOutcome, Met, added_up, by_scene, is_gated, met
+from app.simulation.demo.losses import GateOutcome, Met, added_up, fates_by_scene, is_gated, met
 from app.simulation.demo.program_api import ShootReport
 from tests.demo.scenes import performance
 
@@ -55,7 +55,7 @@ def test_in_a_scene_each_shoot_counts_once():
     seen = [Met(at, "a", GateOutcome.HELD_BACK) for at in (110.0, 120.0)] + [
         Met(130.0, "b", GateOutcome.SCALED)
     ]
-    assert by_scene([scene], seen) == {1: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 1}}
+    assert fates_by_scene([scene], seen) == {1: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 1}}
 
 
 def test_what_happens_to_the_seed_happens_to_every_shoot():
@@ -68,7 +68,7 @@ def test_what_happens_to_the_seed_happens_to_every_shoot():
         Met(210.0, "a", GateOutcome.SCALED),
         Met(211.0, "b", GateOutcome.SCALED),  # of the other scene it is no part
     ]
-    scenes = by_scene([seed, later], seen)
+    scenes = fates_by_scene([seed, later], seen)
     assert scenes == {
         1: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 2},
         2: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 0},
@@ -77,5 +77,5 @@ def test_what_happens_to_the_seed_happens_to_every_shoot():
 
 
 def test_without_scenes_there_is_nothing():
-    assert by_scene([], [Met(1.0, "a", GateOutcome.SCALED)]) == {}
+    assert fates_by_scene([], [Met(1.0, "a", GateOutcome.SCALED)]) == {}
     assert added_up([]) == NONE

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model.probing import ShootState
 from app.simulation.demo.program_api import DemoLeases, ShootReport
-from app.simulation.demo.rows import Row, TrueReplicas, counted, leases, row, shown, worst_first
+from app.simulation.demo.wording import Row, TrueReplicas, counted, leases, row, shown, worst_first
 
 RUNNING = (TrueReplicas(1, 1), TrueReplicas(1, 1), None)
 

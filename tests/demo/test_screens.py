@@ -8,12 +8,11 @@ import pytest
 from rich.console import Console
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.event_lines import EventLine, Picture, Pods
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.pod_story import Saving
 from app.simulation.demo.program_api import DemoLeases
-from app.simulation.demo.rows import Row, TrueReplicas
 from app.simulation.demo.screens import LiveScreen, PlainScreen, draw
+from app.simulation.demo.wording import EventLine, Picture, Pods, Row, TrueReplicas
 from tests.demo.scenes import performance
 
 ONE, NONE = TrueReplicas(1, 1), TrueReplicas(0, 0)

@@ -7,6 +7,7 @@ import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
 from app.core.model.callers import GROUP
+from app.simulation.definitions import Rejected
 from app.simulation.deletion import delete
 from app.simulation.identities import OPERATOR
 from app.simulation.server import rendering
@@ -15,7 +16,6 @@ from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.streams import StoreWatch, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.store import ObjectKey
-from app.simulation.validation import Rejected
 from tests.simulation.worlds import simulated
 
 A = "shoot--local--a"

@@ -24,8 +24,7 @@ from app.simulation.demo.program_api import DemoClient
 from app.simulation.demo.screens import LiveScreen, PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
 from app.simulation.demo.show import Show
-from app.simulation.scenarios.casting import cast
-from app.simulation.scenarios.model import OwnShoot
+from app.simulation.scenarios.model import OwnShoot, cast
 from app.simulation.scenarios.scenario_file import find_scenario
 from app.simulation.server import Loopback, SimulatedServers
 

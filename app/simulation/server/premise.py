@@ -10,11 +10,11 @@ from app.simulation.builders import World
 from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.identities import OPERATOR
 from app.simulation.network import SEED
+from app.simulation.parts import Stream
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.shoot import ShootServer
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, SimulatedRequest, Write
-from app.simulation.watches import Stream
 
 PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
