@@ -6,7 +6,7 @@ There is one timer for each pod, and one task for all of them: 9,000 pods cost n
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from itertools import count
@@ -58,28 +58,6 @@ class ContainerRun(NamedTuple):
         }
 
 
-@dataclass(slots=True)
-class ContainerBackoff:
-    """The back-off state of one container."""
-
-    restarts: int = 0
-    """Restarts since the back-off was last reset."""
-    restarted: float | None = None
-    """The instant of the last restart."""
-
-    def due(self, exited: float) -> float:
-        """Returns when a container that exited at the instant `exited` may be restarted."""
-        return exited if self._ran_well(exited) else exited + wait_after(self.restarts)
-
-    def restart(self, exited: float, now: float) -> None:
-        """Records a restart at `now`."""
-        self.restarts = 1 if self._ran_well(exited) else self.restarts + 1
-        self.restarted = now
-
-    def _ran_well(self, exited: float) -> bool:
-        return self.restarted is None or exited - self.restarted > RAN_WELL
-
-
 class Life(StrEnum):
     """The state of a container."""
 
@@ -105,21 +83,29 @@ class Container:
     """The run that ended in the last crash."""
     done: ContainerRun | None = None
     """The successful run of an init container."""
-    backoff: ContainerBackoff = field(default_factory=ContainerBackoff)
+    in_a_row: int = 0
+    """Restarts since the back-off was last reset."""
+    restarted: float | None = None
+    """The instant of the last restart."""
 
     @property
     def due(self) -> float | None:
         """When the back-off is over; None if the container is not in one."""
         if self.life is not Life.WAITING or self.last is None:
             return None
-        return self.backoff.due(self.last.finished)
+        exited = self.last.finished
+        return exited if self._ran_well(exited) else exited + wait_after(self.in_a_row)
 
     def start(self, now: float, takes: float) -> None:
         """Starts or restarts the container; it becomes ready, or done, after `takes` seconds."""
         if self.last is not None:
             self.restarts += 1
-            self.backoff.restart(self.last.finished, now)
+            self.in_a_row = 1 if self._ran_well(self.last.finished) else self.in_a_row + 1
+            self.restarted = now
         self.life, self.started, self.takes = Life.RUNNING, now, takes
+
+    def _ran_well(self, exited: float) -> bool:
+        return self.restarted is None or exited - self.restarted > RAN_WELL
 
     def crash(self, now: float) -> None:
         self.life, self.last = Life.WAITING, ContainerRun(self.started, now)
@@ -161,7 +147,7 @@ class Container:
             case Life.RUNNING:
                 return {"running": {"startedAt": rfc3339(self.started)}}
             case Life.WAITING:
-                wait = wait_after(self.backoff.restarts)
+                wait = wait_after(self.in_a_row)
                 message = f"back-off {wait:g}s restarting failed container={self.name}"
                 return {"waiting": {"reason": CRASH_LOOP, "message": message}}
             case Life.DONE:
@@ -301,8 +287,8 @@ class PodKubelet:
         container = pod.init or pod.main
         if pod.init is not None:
             pod.main = Container(pod.main.name)
-        container.restarts = container.backoff.restarts = restarts
-        container.backoff.restarted = container.started = exited - pod.workload.times.crash_after
+        container.restarts = container.in_a_row = restarts
+        container.restarted = container.started = exited - pod.workload.times.crash_after
         container.crash(exited)
         self._settle_ready(pod, fit=False)
         self._later(pod, max((container.due or exited) - self._clock.now(), 0.0), self._start)

@@ -127,7 +127,7 @@ async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
     resource = of_pauses(world)
     writer = StoreWriter(
         world.store,
-        world.journal.add,
+        world.journal.enter,
         lambda key, _, options: delete(world.store, key, 0.0, options),
     )
     asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now())

@@ -239,7 +239,7 @@ def _fate(was: ShootReport | None, said: ShootReport) -> GateOutcome | None:
 
 def is_gated(said: ShootReport) -> bool:
     """Returns whether only a closed gate keeps a shoot from being scaled down."""
-    return said.reason == VerdictReason.GATED and said.would_be is Verdict.SCALE_DOWN
+    return said.reason == VerdictReason.GATED and said.probe.would_be is Verdict.SCALE_DOWN
 
 
 Fates = Mapping[GateOutcome, int]

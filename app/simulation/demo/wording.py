@@ -134,7 +134,7 @@ def leases(seen: DemoLeases | None) -> str:
         return "-"
     parts = [(seen.fresh, "fresh"), (seen.expired, "expired"), (seen.unknown, "unknown")]
     shown = [f"{number} {word}" for number, word in parts if number]
-    whole = f" of {seen.of}" if len(shown) > 1 else ""
+    whole = f" of {seen.candidates}" if len(shown) > 1 else ""
     return (", ".join(shown) or "none") + whole
 
 

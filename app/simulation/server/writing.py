@@ -15,8 +15,7 @@ from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.reading import existing, key_of
 from app.simulation.store import Object, ObjectKey, Store, merge
-from app.simulation.traffic import Write
-from app.simulation.views import ref_of, size_field
+from app.simulation.views import size_field
 
 _PARTS: Final = ("metadata", "spec", "status")
 _MAPS: Final = ("annotations", "labels")
@@ -222,14 +221,14 @@ class StoreWriter:
     def __init__(
         self,
         store: Store,
-        wrote: Callable[[Write], None],
+        wrote: Callable[[float, Object, Object, str, str], None],
         deleted: Callable[[ObjectKey, str, DeleteOptions], DeletionState],
     ) -> None:
         """Writes nothing yet.
 
         Args:
             store: what is written.
-            wrote: called with each write that was accepted.
+            wrote: enters a write that was accepted, as `Journal.enter` does.
             deleted: deletes, in somebody's name.
         """
         self._store, self._wrote, self._delete = store, wrote, deleted
@@ -337,6 +336,4 @@ class StoreWriter:
         return f"{metadata['generateName']}{self._named:05}"
 
     def _enter(self, obj: Object, asked: WriteRequest, verb: str) -> None:
-        metadata, sent = obj["metadata"], asked.sent
-        place = metadata["namespace"] or metadata["name"]
-        self._wrote(Write(sent, place, ref_of(obj), asked.body, asked.by, sent, verb))
+        self._wrote(asked.sent, obj, asked.body, asked.by, verb)
