@@ -27,7 +27,8 @@ from app.api import schemas
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.problems import Problem, ProblemType, invalid
-from app.api.schemas import ListMetadata, Remark
+from app.api.request_bodies import Remark
+from app.api.schemas import ListMetadata
 from app.core.errors import trimmed
 from app.core.model.callers import Caller
 from app.core.model.policy import Loop

@@ -1,4 +1,6 @@
-"""What travels over the API (docs/api.md): bodies of requests, answers, and the data of events; plain pydantic.
+"""What the API answers (docs/api.md), and the data of its events; plain pydantic, which the client reads them by, too.
+
+What is asked of it is in `app.api.request_bodies`.
 
 Names are camelCase, times RFC 3339, and a missing value is null. `Schema.of` reads a record of the loops by attribute:
 a field that has the name and the meaning of the record's, or says by `read_from` what it is there, needs no other code.
@@ -18,11 +20,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    StrictBool,
 )
 from pydantic.alias_generators import to_camel
 
-from app.core import redaction
 from app.core.config.values import LogLevel
 from app.core.errors import trimmed
 from app.core.model.endpoints import (
@@ -33,8 +33,8 @@ from app.core.model.endpoints import (
     ProbeType,
     Waiting,
 )
-from app.core.model.instants import format_duration, parse_duration, rfc3339
-from app.core.model.overrides import LONGEST, Scope
+from app.core.model.instants import format_duration, rfc3339
+from app.core.model.overrides import Scope
 from app.core.model.probing import LeaseState, NoticeKind, ShootState, Verdict
 from app.core.model.scaling_runs import OperationPhase, ScalingStep, StepPhase, Trigger
 from app.core.model.weeding import Cause, DeletionResult, End, KeepReason, Phase
@@ -122,15 +122,6 @@ def _example(annotation: Any) -> object:  # noqa: ANN401 - any type
     return kind()
 
 
-class Order(BaseModel):
-    """The base of all bodies: an unknown field is an error, so that a misspelt one is not silently ignored.
-
-    A field has its name of the contract only: `dryRun`, not `dry_run`.
-    """
-
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="forbid")
-
-
 # Types. Instants and durations of a record become text; each text is one line of limited length.
 
 
@@ -157,66 +148,6 @@ Shown = Annotated[str, BeforeValidator(str)]
 """A reference, or a word of an enumeration, as text."""
 Filled = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 """Null for a text that is empty."""
-
-# Bodies of requests: reasons of one printable line, durations with limits.
-
-LONGEST_REASON: Final = 300
-
-
-def _one_line(text: str) -> str:
-    """One printable line without what looks like a secret, as reasons are shown to many readers (threat T12)."""
-    return redaction.one_line(text, LONGEST_REASON)
-
-
-def _some_line(text: str) -> str:
-    line = _one_line(text)
-    if not line:
-        raise ValueError("must have something that can be printed")
-    return line
-
-
-def _seconds(text: str) -> str:
-    seconds = parse_duration(text)
-    if not 0 < seconds <= LONGEST:
-        raise ValueError(f"must be more than 0s and at most {format_duration(LONGEST)}")
-    return text
-
-
-_WHY: Final = "The reason, for readers of the audit, the history and Events."
-Reason = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=LONGEST_REASON,
-        pattern=r"\S",
-        description=_WHY,
-        examples=["load balancer is being replaced"],
-    ),
-    AfterValidator(_some_line),
-]
-"""A reason; reduced to one printable line, without what looks like a secret."""
-Remark = Annotated[
-    str,
-    Field(
-        max_length=LONGEST_REASON,
-        description=_WHY,
-        examples=["kube-scheduler hangs in CrashLoopBackOff"],
-    ),
-    AfterValidator(_one_line),
-]
-"""An optional reason."""
-Length = Annotated[
-    str,
-    Field(
-        max_length=50,
-        description="A Go duration, more than 0s and at most 24h.",
-        examples=["30m", "1h30m"],
-    ),
-    AfterValidator(_seconds),
-]
-"""Duration of a pause or hold."""
-DryRun = Annotated[StrictBool, Field(description="Only show what would change; write nothing.")]
-
 
 # Errors and lists.
 
@@ -256,34 +187,6 @@ class Covers(StrEnum):
 
     SHOOT = "shoot"
     ALL = "all"
-
-
-class PauseOrder(Order):
-    """Pause a shoot, or all of them."""
-
-    reason: Reason
-    duration: Length = Field(
-        "1h", description="A Go duration, at most 24h; then the verdicts act again."
-    )
-    scope: Scope = Field(
-        Scope.ALL,
-        description="all: no scaling in either direction, no weeding. scaleDown: no scaling down.",
-    )
-    force: StrictBool = Field(
-        default=False,
-        description="Even if controllers are at 0, and would stay there (scope all).",
-    )
-    dry_run: DryRun = False
-
-
-class IgnoreOrder(Order):
-    """Set ignore-scaling on a resource."""
-
-    reason: Reason
-    force: StrictBool = Field(
-        default=False, description="Even if it is at 0, and would stay there."
-    )
-    dry_run: DryRun = False
 
 
 class PlannedChange(Schema):
@@ -587,22 +490,6 @@ class HistoryList(Schema):
 # Scaling runs: orders, plans and progress.
 
 
-class ScaleOrder(Order):
-    """Scale the dependents of a shoot."""
-
-    direction: Direction
-    reason: Reason
-    hold: Length = Field(
-        "30m",
-        description="How long the automatic verdicts are not acted on after its end: a Go duration, at most 24h.",
-    )
-    dry_run: StrictBool = Field(default=False, description="Only show the plan; write nothing.")
-    force: StrictBool = Field(
-        default=False,
-        description="Even if the shoot is not probed; and up even if the verdict would be ScaleDown.",
-    )
-
-
 class OperationStep(Schema):
     """One resource of a scaling run."""
 
@@ -698,19 +585,6 @@ class Look(Schema):
 
 
 # Services of the weeder, their recoveries, and the pods that these deleted or spared.
-
-
-class WeedOrder(Order):
-    """Begin a recovery by hand."""
-
-    reason: Remark = ""
-    force: StrictBool = Field(
-        default=False,
-        description="Despite the pause of scope `all` that covers the namespace now.",
-    )
-    dry_run: StrictBool = Field(
-        default=False, description="Only show what would begin; begin nothing."
-    )
 
 
 class WeededPod(Schema):
@@ -857,12 +731,6 @@ class Status(Schema):
     """Objects that carry the meltdown key and are not configured; they are never written."""
     selectors_without_pods: list[str]
     """Selectors of the weeder that have matched no pod for an hour."""
-
-
-class LogLevelOrder(Order):
-    """A log level to set."""
-
-    level: LogLevel = Field(description="The least severe messages to log.")
 
 
 class LogLevelNow(Schema):

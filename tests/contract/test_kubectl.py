@@ -1,6 +1,7 @@
 """An operator's kubectl works on a server: what it prints, follows, scales, annotates."""
 
 import asyncio
+import base64
 import json
 import os
 from contextlib import asynccontextmanager
@@ -12,10 +13,11 @@ import yaml
 
 from app.core.model.callers import GROUP
 from tests.contract import pods
-from tests.contract.arena import KINDS, REAL_TIME
+from tests.contract.arena import KINDS, REAL_ALONE, REAL_TIME
 from tests.contract.test_wire_writes import event
 from tests.e2e import objects
 from tests.e2e.kubectl import Kubectl as ScenarioKubectl
+from tests.e2e.landscape import PROBE_USER
 
 pytestmark = [*REAL_TIME, pytest.mark.real]
 
@@ -269,3 +271,56 @@ async def test_the_fields_of_a_definition_are_explained(kubectl):
     text = await kubectl("explain", "scalerequests.spec.hold")
     assert "FIELD: hold <string>" in text
     assert "Default: 30m" in text
+
+
+def as_kubeadm_makes_it(plane, pair):
+    """Laid out as /etc/kubernetes/admin.conf."""
+    pems = (plane.authority.pem, pair.certificate, pair.key)
+    authority, certificate, key = (base64.b64encode(pem).decode() for pem in pems)
+    cluster = {"certificate-authority-data": authority, "server": plane.url}
+    credentials = {"client-certificate-data": certificate, "client-key-data": key}
+    context = {"cluster": "kubernetes", "user": "kubernetes-admin"}
+    content = {
+        "apiVersion": "v1",
+        "clusters": [{"cluster": cluster, "name": "kubernetes"}],
+        "contexts": [{"context": context, "name": "kubernetes-admin@kubernetes"}],
+        "current-context": "kubernetes-admin@kubernetes",
+        "kind": "Config",
+        "preferences": {},
+        "users": [{"name": "kubernetes-admin", "user": credentials}],
+    }
+    return yaml.safe_dump(content).encode()
+
+
+async def as_kubectl_makes_it(kubectl, folder, plane, pair):
+    files = {"ca.crt": plane.authority.pem, "my.crt": pair.certificate, "my.key": pair.key}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    authority = f"--certificate-authority={folder / 'ca.crt'}"
+    client = (f"--client-certificate={folder / 'my.crt'}", f"--client-key={folder / 'my.key'}")
+    for words in (
+        ("set-cluster", "shoot", f"--server={plane.url}", authority, "--embed-certs"),
+        ("set-credentials", "probe", *client, "--embed-certs"),
+        ("set-context", "probe@shoot", "--cluster=shoot", "--user=probe"),
+        ("use-context", "probe@shoot"),
+    ):
+        await kubectl("config", *words, f"--kubeconfig={folder / 'made'}")  # the last one counts
+    return (folder / "made").read_bytes()
+
+
+@REAL_ALONE
+@pytest.mark.parametrize("maker", ["kubectl", "kubeadm"])
+async def test_a_kubeconfig_with_a_client_certificate_leads_into_a_shoot(
+    arena, kubectl, tmp_path, maker
+):
+    shoot, plane = await arena.shoot(), arena.land.shoot
+    pair = plane.authority.client(PROBE_USER)
+    if maker == "kubeadm":
+        content = as_kubeadm_makes_it(plane, pair)
+    else:
+        content = await as_kubectl_makes_it(kubectl, tmp_path, plane, pair)
+    cluster = await arena.connector.connect(shoot.secret(content=content))
+    assert (await cluster.leases()).leases == ()
+    asked = plane.audit.requests(user=PROBE_USER)
+    credential = [each.credential for each in asked if each.resource == "leases"][-1]
+    assert credential.startswith("X509"), "by the certificate"

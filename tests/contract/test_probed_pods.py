@@ -11,7 +11,6 @@ import pytest_asyncio
 
 from app.core.kube import pods, reflector
 from app.core.kube.pods import ProbedPods
-from app.core.limits import Backoff
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 from app.core.model.names import LabelSelector, Operator, Requirement
@@ -139,7 +138,6 @@ PORTS = [
 async def probing(arena, monkeypatch):
     monkeypatch.setattr(pods, "IDLE_TIMEOUT", 0.3)
     monkeypatch.setattr(pods, "START_DELAY", 0.05)
-    monkeypatch.setattr(pods, "_BACKOFF", Backoff(first=0.05, most=0.2))
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
     made = probing_of(arena)
     async with made.ready():

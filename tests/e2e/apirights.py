@@ -11,7 +11,6 @@ from tests.e2e.landscape import RBAC
 from tests.e2e.objects import CA, KCM, LEASE, MCM, SECRET, Json, rule
 from tests.e2e.stage import Stage
 
-LEADER_SLICE = "dwd-prober-leader"
 AUDIENCE = "dependency-watchdog"
 _DOCUMENT = Path(__file__).parents[2] / "docs/authentication.md"
 _READ = "get list watch"
@@ -36,7 +35,6 @@ def own_rules() -> list[Json]:
     return [
         rule("coordination.k8s.io", ["leases"], "create"),
         rule("coordination.k8s.io", ["leases"], "get watch update", [LEASE]),
-        rule("discovery.k8s.io", ["endpointslices"], "get update", [LEADER_SLICE]),
     ]
 
 

@@ -55,9 +55,8 @@ class Kubelets:
         self, plane: ControlPlane, names: Iterable[str], duration: int, randomness: random.Random
     ) -> None:
         self.path = NodesPath()
-        self.clock_offsets: dict[str, float] = {}
         self.renewed: dict[str, float] = {}
-        """When each node last renewed, in truth, whatever its clock says."""
+        """When each node last renewed."""
         self._duration = duration
         self._interval = duration / 4
         self._random = randomness
@@ -90,14 +89,11 @@ class Kubelets:
     async def _create(self, name: str) -> None:
         now = time.time()
         try:
-            await self._api.create(LEASES, lease(name, self._own_time(name, now), self._duration))
+            await self._api.create(LEASES, lease(name, now, self._duration))
         except ApiError as error:
             if error.status != 409:  # it is there, and that is all
                 raise
         self.renewed[name] = now
-
-    def _own_time(self, name: str, now: float) -> float:
-        return now + self.clock_offsets.get(name, 0.0)
 
     async def _run(self, name: str) -> None:
         await asyncio.sleep(self._random.uniform(0, self._interval))
@@ -123,7 +119,7 @@ class Kubelets:
             await asyncio.sleep(self._interval)
             return False
         now = time.time()
-        spec = {"renewTime": rfc3339(self._own_time(name, now), micro=True)}
+        spec = {"renewTime": rfc3339(now, micro=True)}
         with suppress(aiohttp.ClientError, TimeoutError, OSError, ApiError):
             await self._api.patch(f"{LEASES}/{name}", {"spec": spec})
             self.renewed[name] = now

@@ -1,7 +1,6 @@
 """One shoot of the landscape: its control-plane namespace in the seed, its nodes, and what may happen to them."""
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Mapping
@@ -172,8 +171,6 @@ class Shoot:
         replicas: Mapping[str, int] = ONE_EACH,
         grace: float = 40,
         duration: int = 40,
-        conditions: list[str] | None = None,
-        offsets: Mapping[str, float] | None = None,
         kubelets: type[Kubelets] = Kubelets,
     ) -> None:
         """Creates everything; returns when the nodes renew their Leases and the dependents are ready."""
@@ -182,20 +179,20 @@ class Shoot:
         self.dependents = list(replicas)
         await self._seed.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         self.kubelets = kubelets(self.plane, self.nodes, duration, self._randomness)
-        self.kubelets.clock_offsets.update(offsets or {})
         await all_of(self._add_node(name) for name in self.nodes)
         await self.kubelets.start()
         for name, count in replicas.items():
             await self._seed.create(deployments(self.namespace), objects.deployment(name, count))
         await self.write_secret()
-        shoot = objects.shoot(self.namespace, grace=grace, conditions=conditions)
+        shoot = objects.shoot(self.namespace, grace=grace)
         await self._seed.create(CLUSTERS, objects.cluster(self.namespace, shoot))
         await eventually(self._is_ready, "the dependents are ready", within=20)
 
     async def _add_node(self, name: str) -> None:
         await self.plane.api.create(NODES, objects.node(name))
         await self._seed.create(machines(self.namespace), objects.machine(name))
-        await self.set_phase(name, "Running")
+        path = f"{machines(self.namespace)}/machine-{name}/status"
+        await self._seed.patch(path, {"status": {"currentStatus": {"phase": "Running"}}})
 
     async def _is_ready(self) -> bool:
         return all(each.ready == each.replicas for each in (await self.state()).values())
@@ -242,35 +239,6 @@ class Shoot:
                 raise
             await self._seed.patch(f"{secrets(self.namespace)}/{objects.SECRET}", body)
 
-    async def revoke_token(self) -> None:
-        """Makes the token invalid that is in the Secret, and waits until the API server knows."""
-        accounts = _ACCOUNTS.format("kube-system")
-        await self.plane.api.delete(f"{accounts}/{PROBE}")
-        await self.plane.api.create(accounts, {"metadata": {"name": PROBE}})
-        async with self.plane.api.as_user(self.token) as former:
-            await eventually(lambda: _is_refused(former), "the token is refused", within=25)
-
-    # What happens to its nodes and machines.
-
-    async def set_phase(self, node: str, phase: str) -> None:
-        """Sets the phase of a node's Machine."""
-        path = f"{machines(self.namespace)}/machine-{node}/status"
-        status = {"currentStatus": {"phase": phase}}
-        await self._seed.patch(path, {"status": status})
-
-    async def remove_machine(self, node: str) -> None:
-        """Deletes the Machine of a node; the node stays."""
-        await self._seed.delete(f"{machines(self.namespace)}/machine-{node}")
-
-    async def annotate_node(self, node: str, annotations: Mapping[str, str]) -> None:
-        """Sets annotations of a node."""
-        await self.plane.api.patch(f"{NODES}/{node}", {"metadata": {"annotations": annotations}})
-
-    async def set_condition(self, node: str, kind: str, status: str = "True") -> None:
-        """Sets the only condition of a node."""
-        body = {"status": {"conditions": [{"type": kind, "status": status}]}}
-        await self.plane.api.patch(f"{NODES}/{node}/status", body)
-
     # What happens in the seed.
 
     async def patch_shoot(self, **parts: Any) -> None:
@@ -305,13 +273,6 @@ class Shoot:
         """Returns when every lease of the cut nodes is, in truth, expired, and `extra` seconds later."""
         last = max(self.kubelets.renewed.values())
         await asyncio.sleep(max(last + self.expiry + extra - time.time(), 0))
-
-
-async def _is_refused(api: Api) -> bool:
-    with contextlib.suppress(ApiError):
-        await api.get(NODES + "?limit=1")
-        return False
-    return True
 
 
 def _dependent(item: Json) -> Dependent:

@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +87,8 @@ def cluster(namespace: str, shoot: Json) -> Json:
     }
 
 
-def shoot(namespace: str, *, grace: float, conditions: Sequence[str] | None = None) -> Json:
-    """A Shoot that was reconciled an hour ago; `conditions` are those that its only pool lists as unhealthy."""
-    worker: Json = {"name": POOL}
-    if conditions is not None:
-        worker["machineControllerManager"] = {"nodeConditions": list(conditions)}
+def shoot(namespace: str, *, grace: float) -> Json:
+    """A Shoot that was reconciled an hour ago."""
     manager = {"nodeMonitorGracePeriod": f"{grace:g}s"}
     an_hour_ago = rfc3339(time.time() - 3600)
     operation = {"type": "Reconcile", "state": "Succeeded", "lastUpdateTime": an_hour_ago}
@@ -100,7 +97,7 @@ def shoot(namespace: str, *, grace: float, conditions: Sequence[str] | None = No
         "kind": "Shoot",
         "metadata": {"name": namespace.rpartition("--")[2], "namespace": "garden-e2e"},
         "spec": {
-            "provider": {"type": "local", "workers": [worker]},
+            "provider": {"type": "local", "workers": [{"name": POOL}]},
             "kubernetes": {"version": "1.35.4", "kubeControllerManager": manager},
         },
         "status": {"lastOperation": operation, "isHibernated": False},

@@ -11,14 +11,14 @@ from app.core.model.callers import Role
 from tests.e2e import apirights
 from tests.e2e.apiclient import Answer, ApiClient
 from tests.e2e.apirights import AUDIENCE, Callers
-from tests.e2e.apiserving import Serving
 from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import CA, Json
 from tests.e2e.parallel import scenario
-from tests.e2e.processes import eventually
-from tests.e2e.program import Program
+from tests.e2e.processes import eventually, free_port
+from tests.e2e.program import Program, quick
 from tests.e2e.stage import Stage
+from tests.support.certs import Authority
 
 NOBODY = "nobody"
 WHY: Json = {"reason": "load test"}
@@ -105,6 +105,33 @@ def check(role: str, row: Row, answer: Answer, namespace: str, home: str) -> Non
     assert asked_for == (call.verb, call.resource), what
     inside = namespace if "NAMESPACE" in row.path else ""
     assert answer.body["namespace"] == (home if call.at_home else inside), what
+
+
+class Serving:
+    """The certificate of a stage's program, and how its API is reached: through TLS, by those whom the seed knows."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.authority = Authority.create(f"api-ca-{stage.number:02}")
+        pair = self.authority.server()
+        self.key = pair.key
+        self._files = {"tls_cert_file": pair.certificate, "tls_private_key_file": pair.key}
+
+    async def leader(self) -> Program:
+        """An instance that asks the seed who calls, once it leads; its `api` is that of somebody without a token."""
+        where, flags = f"127.0.0.1:{free_port()}", {}
+        for flag, content in self._files.items():
+            path = self.stage.folder / f"{self.stage.garden}-{flag}"
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+            flags[flag] = str(path)
+        made = await self.stage.prepare(
+            quick(), auth_mode="kubernetes", api_bind_addr=where, **flags
+        )
+        made.api = ApiClient(f"https://{where}", ca=self.authority.pem)
+        await made.start()
+        await eventually(made.leads, f"{made.name} leads", within=20)
+        return made
 
 
 class Crowd:

@@ -1,10 +1,9 @@
-"""Shoots whose nodes are kwok's, and kubeconfigs that others make.
+"""A shoot whose nodes are kwok's.
 
 Where kwok stops, all Leases expire. The real kube-controller-manager runs beside it and must not get to mark a node.
 """
 
 import asyncio
-import base64
 import json
 import os
 import random
@@ -18,18 +17,15 @@ import yaml
 from app.core.model import workloads as ann
 from tests.e2e import objects
 from tests.e2e.controlplane import ADMIN, ControlPlane
-from tests.e2e.kubectl import Kubectl
 from tests.e2e.kubelets import Kubelets
-from tests.e2e.landscape import PROBE_USER, RBAC
 from tests.e2e.objects import CA, KCM, MCM, Json
 from tests.e2e.opponent import GRACE, Opponent, manager_in
 from tests.e2e.opponent_nodes import Observer, conditions
 from tests.e2e.opponent_play import LIMIT
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import Child, eventually
-from tests.e2e.program import Program, quick
+from tests.e2e.program import Program
 from tests.e2e.stage import Stage
-from tests.support.certs import Pair
 
 found = manager_in(os.environ.get("KUBEBUILDER_ASSETS"))
 if found is None or not found.with_name("kwok").is_file():
@@ -180,71 +176,3 @@ async def test_a_shoot_with_1000_nodes_is_protected_before_one_is_marked_and_rel
         await play.is_protected_before_a_node_is_marked()
         kwok_of(stage).resume()
         await play.is_released_with_all_that_it_had()
-
-
-@scenario()
-async def test_kubeconfigs_as_kubectl_and_kubeadm_make_them_work(stage: Stage) -> None:
-    """With client certificates, embedded; the shoot's nodes are seen with the one and then with the other."""
-    await stage.shoot.build(nodes=5, grace=16, duration=16, kubelets=Kwok)
-    prober = await stage.healthy(quick())
-    admin, admins = "kubernetes-admin", "kubeadm:cluster-admins"
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": admins}
-    binding = objects.binding("ClusterRoleBinding", admins, "cluster-admin", "", "")
-    await stage.plane.api.create(f"{RBAC}/clusterrolebindings", {**binding, "subjects": [group]})
-    since = time.time()
-    for user, config in (
-        (admin, admin_conf(stage.plane, admin, admins)),
-        (PROBE_USER, await made_by_kubectl(stage, stage.plane.authority.client(PROBE_USER))),
-    ):
-        await stage.shoot.put_kubeconfig(config)
-        since = time.time()
-
-        async def is_read(user: str = user, since: float = since) -> bool:
-            asked = stage.plane.audit.requests(since=since, user=user)
-            return any((each.resource, each.code) == ("leases", 200) for each in asked)
-
-        await eventually(is_read, f"the leases are read by {user}", within=20)
-        await stage.until_state(prober, "Healthy", within=15)
-    kwok_of(stage).pause()
-    await stage.until_down(within=40)
-    assert any(each.resource == "nodes" for each in stage.requests_to_shoot(since))
-
-
-async def made_by_kubectl(stage: Stage, pair: Pair) -> str:
-    kubectl, home = Kubectl(stage, "default"), stage.folder / f"made-{stage.number:02}"
-    home.mkdir()
-    (home / "ca.crt").write_bytes(stage.plane.authority.pem)
-    (home / "client.crt").write_bytes(pair.certificate)
-    (home / "client.key").write_bytes(pair.key)
-
-    async def config(*words: str) -> None:
-        await kubectl("config", *words, f"--kubeconfig={home / 'config'}")  # the last one counts
-
-    authority = f"--certificate-authority={home / 'ca.crt'}"
-    client = (f"--client-certificate={home / 'client.crt'}", f"--client-key={home / 'client.key'}")
-    await config("set-cluster", "shoot", f"--server={stage.plane.url}", authority, "--embed-certs")
-    await config("set-credentials", "probe", *client, "--embed-certs")
-    await config("set-context", "probe@shoot", "--cluster=shoot", "--user=probe")
-    await config("use-context", "probe@shoot")
-    return (home / "config").read_text()
-
-
-def admin_conf(plane: ControlPlane, user: str, group: str) -> str:
-    """Laid out as kubeadm's /etc/kubernetes/admin.conf."""
-    pair = plane.authority.client(user, [group])
-    pems = (plane.authority.pem, pair.certificate, pair.key)
-    authority, certificate, key = (base64.b64encode(pem).decode() for pem in pems)
-    cluster = {"certificate-authority-data": authority, "server": plane.url}
-    credentials = {"client-certificate-data": certificate, "client-key-data": key}
-    context = {"cluster": "kubernetes", "user": user}
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "clusters": [{"cluster": cluster, "name": "kubernetes"}],
-            "contexts": [{"context": context, "name": f"{user}@kubernetes"}],
-            "current-context": f"{user}@kubernetes",
-            "kind": "Config",
-            "preferences": {},
-            "users": [{"name": user, "user": credentials}],
-        }
-    )

@@ -12,7 +12,6 @@ from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import CA, KCM, MCM, rule
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
-from tests.e2e.program import config
 from tests.e2e.stage import Stage
 
 FIRST_WRITE, KCM_GONE = 1.5, 3.0  # seconds after the outage can be known
@@ -98,23 +97,3 @@ def the_writes_were_in_time(stage: Stage, known: float) -> None:
 def the_way_back_was_by_levels(writes: list[Request]) -> None:
     assert [each.name for each in writes] == [KCM, MCM, CA], "one patch for each, by level"
     assert writes[1].at - writes[0].at >= 30, "the initialDelay of its level"
-
-
-@scenario()
-async def test_in_the_steady_state_a_probe_is_2_requests(stage: Stage) -> None:
-    await stage.shoot.build(nodes=10)
-    prober = await stage.healthy(config(interval="10s"))
-    await asyncio.sleep(20)
-    began, connections = time.time(), prober.connections_to(stage.plane.port)
-    await asyncio.sleep(45)
-    found = stage.requests_to_shoot(began)
-    assert len(connections) == 1
-    assert prober.connections_to(stage.plane.port) == connections, "it stays open"
-    of_seed = [each for each in stage.requests_to_seed(began) if each.resource != "leases"]
-    # The seed is shared: what a shoot of another scenario suffers may make an Event of this program, too.
-    reads = [each for each in of_seed if each.verb != "watch" and not each.writes]
-    assert not reads, "\n".join(str(each) for each in reads)
-    looks = sum(each.resource == "/version" for each in found)
-    stage.figure(f"probeInterval 10s: {len(found)} requests in {looks} looks")
-    assert looks >= 3
-    assert abs(len(found) - 2 * looks) <= 1, "one may have begun before the minute, or end after it"

@@ -3,26 +3,21 @@
 import asyncio
 import time
 from collections.abc import Callable
-from functools import partial
 
 from app.core.model.instants import parse_rfc3339
-from tests.e2e import apirights, landscape, objects
+from tests.e2e import apirights, objects
 from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import Json
 from tests.e2e.parallel import scenario
-from tests.e2e.people import dwd, events, found, until_phase, watched
+from tests.e2e.people import dwd, events, found, watched
 from tests.e2e.processes import eventually
 from tests.e2e.program import Program, quick
 from tests.e2e.stage import Stage
-from tests.e2e.test_scale_requests import COUNTS, SLOW
-from tests.e2e.worlds import own_seed
 
 HONOURED = 1.0  # seconds from the write
 FIRST_WRITE = 1.5  # seconds from the end of a pause: honoured, confirmed, written
 DAY = 86_400
-OFF_WITHIN = 20.0  # seconds in which refusals are not believed
-ON_WITHIN = 75.0  # seconds: it is asked for every minute
 
 
 async def in_its_garden(stage: Stage) -> tuple[Program, Kubectl]:
@@ -124,63 +119,3 @@ async def an_outage_is_judged_and_not_acted_on(stage: Stage, prober: Program) ->
     shoot = await prober.shoot(stage.shoot.namespace)
     assert shoot["probe"]["verdict"] == "Hold"
     assert "paused" in shoot["message"]
-
-
-# The kinds go, and come back.
-
-
-@scenario(limit=300)
-async def test_pauses_and_runs_go_with_their_definitions_and_protection_stays(outer: Stage) -> None:
-    """Somebody deletes the definitions while a pause is in force and a ScaleRequest is carried out.
-
-    The run ends between two writes, the features are off, and an outage is acted on. With the definitions installed
-    again both are on, within a minute or so, and pauses count.
-    """
-    async with own_seed(outer) as world:
-        stage = world.stage
-        seed, namespace = stage.seed.api, stage.shoot.namespace
-        await apirights.furnish(stage)
-        await stage.shoot.build(nodes=5, grace=16, duration=16, replicas=COUNTS)
-        prober, kubectl = await stage.healthy(SLOW), Kubectl(stage, namespace)
-        await kubectl.create(objects.pause("p"))
-        await kubectl.create(objects.scale_request("s", "Down"))
-        await until_phase(stage, "s", "Running", within=10)
-        await stage.until_down("cluster-autoscaler", within=10)
-        await landscape.remove_people(seed)
-        removed = time.time()
-        await eventually(lambda: features_off(prober, 1), "both are off", within=OFF_WITHIN)
-        stage.figure(f"definitions deleted: both features off after {time.time() - removed:.1f} s")
-        await eventually(partial(told_of, stage), "an Event on the own namespace", within=10)
-        shoot = await prober.shoot(namespace)
-        assert (shoot["pause"], shoot["hold"]) == (None, None)
-        assert "scalerequests" in await prober.readiness()
-        assert await prober.is_ready()
-        refused = await prober.api.put(
-            f"shoots/{namespace}/pause", {"reason": "not now", "force": True}
-        )
-        assert (refused.status, refused.body["feature"]) == (503, "pauses")
-        assert (await stage.shoot.replicas())["kube-controller-manager"] == 3, "cancelled in time"
-        up = await stage.until_up(within=40)
-        assert {name: each.replicas for name, each in up.items()} == COUNTS
-        await stage.outage(within=60)
-        stage.shoot.kubelets.path.restore()
-        await stage.until_up(within=60)
-        await landscape.furnish_people(seed)
-        back = time.time()
-        await eventually(lambda: features_off(prober, 0), "both are on", within=ON_WITHIN)
-        stage.figure(f"definitions installed: both features on after {time.time() - back:.1f} s")
-        await kubectl.create(objects.pause("p", reason="again"))
-        await until_shown(stage, prober, lambda shoot: shoot["pause"] is not None)
-        await assert_nothing_secret_was_told(stage)
-
-
-async def told_of(stage: Stage) -> bool:
-    """Of both kinds, by Events that are in the watchdog's own namespace."""
-    items = await stage.seed.api.items(f"/apis/events.k8s.io/v1/namespaces/{stage.garden}/events")
-    notes = " ".join(each["note"] for each in items if each["reason"] == "OverridesOff")
-    return "pauses" in notes and "scalerequests" in notes
-
-
-async def features_off(prober: Program, value: int) -> bool:
-    kinds = ("pauses", "scalerequests")
-    return {await prober.metric("dwd_feature_off", feature=each) for each in kinds} == {value}

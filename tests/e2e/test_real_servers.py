@@ -284,21 +284,3 @@ async def test_storage_that_is_away_for_60_seconds_changes_nothing(stage: Stage)
     await stage.stays_unharmed(40)
     await stage.until_state(prober, "Healthy", within=25)
     assert len(await stage.plane.api.items(LEASES)) == len(stage.shoot.nodes)
-
-
-@scenario()
-async def test_an_outage_is_found_after_the_token_was_rotated(stage: Stage) -> None:
-    await stage.shoot.build(grace=16, duration=16)
-    prober = await stage.healthy(quick())
-    former = stage.shoot.token
-    await stage.shoot.write_secret()
-    assert stage.shoot.token != former, "both are valid for now"
-    await stage.stays_unharmed(8)
-    await stage.shoot.revoke_token()
-    shoot = await stage.until_state(prober, "Failing", within=20)
-    assert shoot["reason"] == "CredentialsInvalid"
-    await stage.shoot.write_secret()
-    await stage.until_state(prober, "Healthy", within=15)
-    stage.assert_nothing_was_scaled()
-    await stage.outage(within=40)
-    assert stage.shoot.token not in prober.child.log.read_text()

@@ -13,15 +13,13 @@ from tests.e2e.processes import eventually
 from tests.e2e.program import PATIENT, SHORT_LEASE, Program
 from tests.e2e.stage import Stage
 from tests.e2e.weeder_actors import Place, Uids, until_there
-from tests.e2e.weeder_objects import APISERVER, ETCD
+from tests.e2e.weeder_objects import APISERVER
 from tests.e2e.weeder_stage import (
     GARDEN,
     SLOWLY,
     WeederSeed,
     names,
     recoveries,
-    uid_of,
-    weeder_shows,
     weeding,
 )
 
@@ -59,8 +57,12 @@ async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage
 
     Those that run, end, wait for 10 s at most, have no owner or are not selected stay as they are, and so do all that
     wait in a namespace in which nothing came back. What the owners make anew runs, and stays too.
+
+    It has Gardener's arguments, rights and ConfigMap. Nothing is refused but Pauses, and Events in control-plane
+    namespaces, which Gardener does not grant: that is reported.
     """
     async with weeding(stage) as seed:
+        await seed.grant_people([])
         here, elsewhere = await seed.place(), await seed.place()
         waiting = await here.workloads(OWNERS, EACH)
         await here.becomes("wait0-0", things.crash_looping(ago=60))
@@ -72,6 +74,9 @@ async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage
         await here.service(APISERVER, ready=False)
         await elsewhere.service(APISERVER, ready=False)
         weeder = await seed.leader()
+        assert {"--config-file", "--enable-leader-election"} <= {
+            word.partition("=")[0] for word in weeder.child.command
+        }
         assert not seed.deletions()
         back = await here.service(APISERVER, ready=True)
         done = await seed.until_deleted(waiting, within=15)
@@ -100,56 +105,7 @@ async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage
         (recovery,) = await recoveries(weeder, here, APISERVER)
         assert names(recovery["deletions"]) == set(waiting)
         assert {each["result"] for each in recovery["deletions"]} == {"deleted"}
-
-
-async def until_restarted(seed: WeederSeed, place: Place, waiting: Uids) -> None:
-    """What was deleted was made anew, and runs."""
-
-    async def is_so() -> bool:
-        return not waiting.keys() & (await place.there()).keys()
-
-    await eventually(is_so, "all were made anew", within=15)
-
-
-@scenario()
-async def test_gardeners_rights_and_files_suffice_for_etcd_then_api_server_then_dependents(
-    stage: Stage,
-) -> None:
-    """The chain of a control plane that was without etcd, with Gardener's arguments, rights and ConfigMap.
-
-    Nothing is refused but Pauses, and Events in control-plane namespaces, which Gardener does not grant: that is
-    reported.
-    """
-    async with weeding(stage) as seed:
-        await seed.grant_people([])
-        place = await seed.place()
-        await place.service(ETCD, ready=False)
-        await place.service(APISERVER, ready=False)
-        await place.becomes(f"{APISERVER}-0", things.crash_looping())
-        servers = await place.workloads(1, 2, labels=things.OF_APISERVER, named="server")
-        first = {k: v for k, v in (await place.there()).items() if k == f"{APISERVER}-0"} | servers
-        dependents = await place.workloads(4, 2)
-        weeder = await seed.leader()
-        assert {"--config-file", "--enable-leader-election"} <= {
-            word.partition("=")[0] for word in weeder.child.command
-        }
-        await place.service(ETCD, ready=True)
-        await seed.until_deleted(first, within=10)
-        await until_restarted(seed, place, first)
-        since = len(seed.deletions())
-        await place.pod("again-0", things.running(), labels=things.OF_APISERVER)
-        await api_server_is_back(seed, place)
-        await seed.until_deleted(first | dependents, within=10)
-        assert {uid_of(each) for each in seed.deletions()[since:]} == set(dependents.values())
         await gardeners_rights_suffice(seed, weeder)
-        shown = await weeder_shows(weeder, place, ETCD)
-        assert (shown["ready"], shown["recoveries"][0]["cause"]) == (True, "BecameReady")
-
-
-async def api_server_is_back(seed: WeederSeed, place: Place) -> None:
-    """Its slice names the pod that the weeder had restarted."""
-    changed = {"endpoints": things.endpoints("again-0", ready=True)}
-    await seed.api.patch(f"{things.slices(place.namespace)}/{APISERVER}-x", changed)
 
 
 OFF = ("events", "pauses")

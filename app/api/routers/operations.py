@@ -28,6 +28,7 @@ from app.api.dependencies import (
     refuse_unknown,
 )
 from app.api.problems import Problem, ProblemType
+from app.api.request_bodies import ScaleOrder
 from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.instants import parse_duration
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus, Trigger
@@ -69,7 +70,7 @@ async def scale_shoot(
     context: AnyContext,
     prober: LeadingProber,
     namespace: str,
-    body: schemas.ScaleOrder,
+    body: ScaleOrder,
     if_match: IfMatch = None,
 ) -> Response:
     """Scale a shoot's dependents up or down, level by level, by a ScaleRequest in the control plane's namespace.

@@ -31,6 +31,7 @@ from app.api.dependencies import (
     until_listed,
 )
 from app.api.problems import Problem, ProblemType
+from app.api.request_bodies import PauseOrder
 from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model import workloads as ann
 from app.core.model.instants import parse_duration
@@ -123,7 +124,7 @@ class PausesOf:
             await authorize(self._request, self._context, call, self.namespace or "")
             self._checked = call
 
-    async def set(self, body: schemas.PauseOrder) -> schemas.Pause | Response:
+    async def set(self, body: PauseOrder) -> schemas.Pause | Response:
         """Make the API's Pause or replace it, or say what that would change."""
         request, context, namespace = self._request, self._context, self.namespace
         draft = drafted(request, "pause", namespace, reason=body.reason, dry_run=body.dry_run)
@@ -322,7 +323,7 @@ PauseName = Annotated[str, Depends(_named)]
     response_model=schemas.Pause | schemas.Changes,
     dependencies=[settable(of_shoot)],
 )
-async def pause_shoot(pauses: OfShoot, body: schemas.PauseOrder) -> schemas.Pause | Response:
+async def pause_shoot(pauses: OfShoot, body: PauseOrder) -> schemas.Pause | Response:
     """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
 
     It makes the Pause `api` in the control plane's namespace, or replaces what that one says; Pauses of other names
@@ -342,7 +343,7 @@ async def resume_shoot(
 @router.put(
     _OF_ALL, response_model=schemas.Pause | schemas.Changes, dependencies=[settable(of_all)]
 )
-async def pause_all_shoots(pauses: OfAll, body: schemas.PauseOrder) -> schemas.Pause | Response:
+async def pause_all_shoots(pauses: OfAll, body: PauseOrder) -> schemas.Pause | Response:
     """Pause all shoots of the seed: the same as for one, by the Pause `api` in the watchdog's own namespace."""
     return await pauses.set(body)
 

@@ -27,6 +27,7 @@ from app.api.dependencies import (
 )
 from app.api.limits import name_of
 from app.api.problems import Problem, ProblemType, wait
+from app.api.request_bodies import IgnoreOrder
 from app.core import redaction
 from app.core.errors import Throttled, trimmed
 from app.core.model import workloads
@@ -148,7 +149,7 @@ async def ignore_resource(
     response: Response,
     context: AnyContext,
     resource: MeantResource,
-    body: schemas.IgnoreOrder,
+    body: IgnoreOrder,
 ) -> schemas.LiveResource | Response:
     """Set ignore-scaling on a resource: nothing scales it until the annotation is removed; it does not expire.
 

@@ -21,6 +21,7 @@ from app.api.dependencies import (
     cut,
     leads,
 )
+from app.api.request_bodies import LogLevelOrder
 from app.api.schemas import Example
 from app.core import log, redaction
 from app.core.config.flags import flag_name, shown_type
@@ -190,7 +191,7 @@ async def read_config(context: AnyContext) -> Config:
 
 
 @config_router.put(_PATH + "/log-level", dependencies=[allowed(Call.LOG_LEVEL)])
-async def set_log_level(request: Request, body: schemas.LogLevelOrder) -> schemas.LogLevelNow:
+async def set_log_level(request: Request, body: LogLevelOrder) -> schemas.LogLevelNow:
     """Set the log level until the next start of this process; also in a dry run and on a standby."""
     draft = drafted(request, "log-level")
     draft.before = log.level()

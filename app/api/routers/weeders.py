@@ -24,6 +24,7 @@ from app.api.dependencies import (
     planned,
     refuse_in_dry_run,
 )
+from app.api.request_bodies import WeedOrder
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause, ServiceKey, ServiceStatus
 
@@ -77,7 +78,7 @@ async def read_weeder(weeders: LeadingWeeder, namespace: str, service: str) -> s
     return schemas.Weeder.of(known_service(weeders, ServiceKey(namespace, service)))
 
 
-_NOTHING_SAID: Final = schemas.WeedOrder()
+_NOTHING_SAID: Final = WeedOrder()
 
 
 @router.post(
@@ -96,7 +97,7 @@ async def weed_now(
     weeders: LeadingWeeder,
     namespace: str,
     service: str,
-    body: Annotated[schemas.WeedOrder, Body()] = _NOTHING_SAID,
+    body: Annotated[WeedOrder, Body()] = _NOTHING_SAID,
 ) -> schemas.Recovery | Response:
     """Weed now: a recovery with the same rules, caps and pace as any other; it replaces a running one.
 

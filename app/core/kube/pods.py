@@ -1,22 +1,15 @@
 """The pods of endpoint probes: those that the selectors match, in the followed namespaces, and commands in them.
 
 There is one watch of all namespaces for each selector. It is open from the first followed namespace until a while after
-the last was left.
-
-`NamespacedReplica` copies the objects of some namespaces, from one watch of all namespaces; the set may change while it
-runs. A namespace that is followed when a list begins is *covered* by it. One that is followed later *joins*: from then
-on the changes that the watch delivers are recorded, and then its objects are listed separately. If the watch has
-reported an object since the join began, the separate list is ignored for that object: the watch delivers every change
-in order, so its last report is the state at the watch's current position, and the list may be older. For all other
-objects the list is at least as new as the watch, and any change that it is ahead will be delivered again. So no
-resourceVersions are compared, no object is missed, and none remains that is gone.
+the last was left. It copies the pods of all namespaces, so that one that is followed later is known at once: control
+planes that are not probed have few pods, and little is kept of each.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from random import Random
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -25,13 +18,11 @@ import structlog
 from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
 from app.core.kube import resources
 from app.core.kube.client import ApiRequest
-from app.core.kube.decoding import envelope
 from app.core.kube.failures import RequestedRight
-from app.core.kube.reflector import ObjectKey, Reflector, Replica
+from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PODS
 from app.core.kube.reviews import PODS_FEATURE
 from app.core.kube.seed_api import WITHIN, SeedApi
-from app.core.limits import Backoff
 from app.core.model.endpoints import ProbedPod
 from app.core.model.names import LabelSelector
 from app.core.ports import Frame, WatchState
@@ -39,118 +30,10 @@ from app.core.tasks import Tasks, cancelled, happens, tell
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
-
-
-class NamespacedReplica(Replica[T]):
-    """The copy of the objects of one kind in the namespaces that are followed."""
-
-    def __init__(
-        self,
-        label: str,
-        decode: Callable[[envelope.Raw], T],
-        problem: Callable[[T], str | None],
-    ) -> None:
-        """Follows no namespace yet; the arguments are those of `Replica`."""
-        super().__init__(label, decode, problem)
-        self._followed: set[str] = set()
-        self._kept: set[str] = set()
-        """Namespaces whose changes are recorded."""
-        self._covered: set[str] = set()
-        """Namespaces that are completely known."""
-        self._told: dict[str, set[str]] = {}
-        """The objects that the watch has reported, by joining namespace."""
-        self._listing = True
-        """Whether a list is due or in progress, which will cover what was followed when it began."""
-
-    @property
-    def followed(self) -> Collection[str]:
-        """The namespaces that are followed."""
-        return self._followed
-
-    def follow(self, namespace: str) -> None:
-        """Follows a namespace from now on."""
-        self._followed.add(namespace)
-
-    def leave(self, namespace: str) -> None:
-        """Stops following a namespace and drops its objects, without a notification."""
-        for those in (self._followed, self._kept, self._covered):
-            those.discard(namespace)
-        self._told.pop(namespace, None)
-        self.drop(namespace)
-
-    def covers(self, namespace: str) -> bool:
-        """Returns whether all objects of a namespace are known."""
-        return namespace in self._covered
-
-    def waiting(self) -> tuple[str, ...]:
-        """Returns the namespaces that have to join; none while a list is due."""
-        return () if self._listing else tuple(sorted(self._followed - self._covered))
-
-    # Called by the reflector.
-
-    def keeps(self, namespace: str) -> bool:
-        """Returns whether changes of this namespace are recorded."""
-        return namespace in self._kept
-
-    def list_begins(self) -> None:
-        """Covers what is followed now; joins in progress are superseded."""
-        self._listing = True
-        self._kept = set(self._followed)
-        self._told.clear()
-
-    def replace(self, found: Mapping[ObjectKey, T]) -> tuple[ObjectKey, ...]:
-        """Replaces all objects of the namespaces that were followed since the list began."""
-        self._listing = False
-        self._covered = set(self._kept)
-        return super().replace({key: each for key, each in found.items() if key[0] in self._kept})
-
-    def put(self, key: ObjectKey, record: T) -> bool:
-        """Stores a record; returns whether it differs from the one before."""
-        self._note(key)
-        return super().put(key, record)
-
-    def remove(self, key: ObjectKey) -> bool:
-        """Removes an object; returns whether it was there."""
-        self._note(key)
-        return super().remove(key)
-
-    def _note(self, key: ObjectKey) -> None:
-        told = self._told.get(key[0])
-        if told is not None:
-            told.add(key[1])
-
-    # Joining.
-
-    def join(self, namespace: str) -> None:
-        """Records changes of this namespace from now on; only a list that is requested after this may be merged."""
-        self._kept.add(namespace)
-        self._told.setdefault(namespace, set())
-
-    def merge(self, namespace: str, found: Mapping[ObjectKey, T]) -> bool:
-        """Merges a list, apart from objects that the watch has reported; returns whether that covers the namespace.
-
-        It does not if the namespace was left meanwhile, or a list of everything has begun.
-        """
-        told = self._told.pop(namespace, None)
-        if told is None:
-            return False
-        for key, record in found.items():
-            if key[0] == namespace and key[1] not in told:
-                self.put(key, record)
-        self._covered.add(namespace)
-        return True
-
-
 START_DELAY: Final = 1.0
 """Seconds from the first followed namespace to the list: at a start hundreds more follow at once."""
 IDLE_TIMEOUT: Final = 60.0
 """Seconds after which an unused watch is closed."""
-MOST_JOINS: Final = 10
-"""Namespaces that are listed one by one; for more than that, everything is listed anew."""
-LISTS_APART: Final = 5.0
-"""Minimum seconds between two such lists."""
-_BACKOFF: Final = Backoff(first=1.0, most=30.0)
 
 
 class SelectedPods:
@@ -177,11 +60,10 @@ class SelectedPods:
             refusal_changed: called after each change of `forbidden`.
         """
         self._clock, self._metrics = api.clock, api.metrics
-        self._tasks, self._random, self._changed = tasks, random, changed
+        self._tasks, self._changed = tasks, changed
         source = resources.probed_pods(selector)
         self.label = source.label
         """Name of the watch in metrics, log and status."""
-        self._replica = NamespacedReplica(source.label, source.decode, source.complaint)
         self._reflector = Reflector(
             source,
             api,
@@ -189,21 +71,15 @@ class SelectedPods:
             self._pod_changed,
             replaced=self._listed,
             refusal_changed=refusal_changed,
-            replica=self._replica,
         )
-        self._watching: asyncio.Task[None] | None = None
-        self._wakeup = asyncio.Event()
-        """Set when something changes that concerns `run`."""
-        self._join_trouble: str | None = None
-        self._failures = 0
-        self._listed_all_at = float("-inf")
+        self._followed: set[str] = set()
+        self._followed_changed = asyncio.Event()
+        self._open = False
 
     @property
     def trouble(self) -> str | None:
         """Why the watch does not work; None while it does, or nothing is followed."""
-        if self._watching is None:
-            return None
-        return self._reflector.trouble or self._join_trouble
+        return self._reflector.trouble if self._open else None
 
     @property
     def forbidden(self) -> str | None:
@@ -212,98 +88,56 @@ class SelectedPods:
 
     def follow(self, namespace: str) -> None:
         """Follows a namespace."""
-        self._replica.follow(namespace)
-        self._wakeup.set()
+        self._followed.add(namespace)
+        self._followed_changed.set()
 
     def leave(self, namespace: str) -> None:
         """Stops following a namespace."""
-        self._replica.leave(namespace)
-        self._wakeup.set()
+        self._followed.discard(namespace)
+        self._followed_changed.set()
 
     def pods(self, namespace: str) -> Collection[ProbedPod]:
-        """Returns the pods of a namespace, from the watch; none until all of them are known."""
-        if not self._replica.covers(namespace):
-            return ()
-        return tuple(self._replica.of(namespace).values())
+        """Returns the pods of a namespace, from the watch; none until they were listed, or if it is not followed."""
+        return tuple(self._reflector.of(namespace).values()) if self.state(namespace).synced else ()
 
     def state(self, namespace: str) -> WatchState:
         """Returns the state of the watch for this namespace."""
-        return WatchState(self._replica.covers(namespace), self._reflector.state.last_contact)
+        state = self._reflector.state
+        return WatchState(state.synced and namespace in self._followed, state.last_contact)
 
     def _pod_changed(self, namespace: str, _name: str) -> None:
-        if self._replica.covers(namespace):
+        if namespace in self._followed:
             self._changed(namespace)
 
     def _listed(self, _since: float | None, _news: tuple[ObjectKey, ...]) -> None:
         """Notifies for every namespace: even if its pods are the same, they may not have been known to be complete."""
-        self._wakeup.set()
-        for namespace in sorted(self._replica.followed):
-            if self._replica.covers(namespace):
-                self._changed(namespace)
-
-    # The watch and its users.
+        for namespace in sorted(self._followed):
+            self._changed(namespace)
 
     async def run(self) -> None:
         """Watches while any namespace is followed, until cancelled."""
-        try:
-            while True:
-                while not self._replica.followed:
-                    self._wakeup.clear()
-                    await self._wakeup.wait()
-                await self._clock.sleep(START_DELAY)
-                await self._list_all()
+        while True:
+            while not self._followed:
+                self._followed_changed.clear()
+                await self._followed_changed.wait()
+            await self._clock.sleep(START_DELAY)
+            watching = self._tasks.shared(self._reflector.run, f"watch {self.label}")
+            self._open = True
+            try:
                 await self._until_idle()
-                await self._close()
-        finally:
-            await self._close()
+            finally:
+                self._open = False
+                await cancelled(watching)
+                self._reflector.forget()
+                self._metrics.watch_contact.remove(self.label)
 
     async def _until_idle(self) -> None:
-        """Lets namespaces join, until none has been followed for a while."""
+        """Waits until no namespace has been followed for a while."""
         while True:
-            self._wakeup.clear()
-            if not self._replica.followed:
-                if not await happens(self._wakeup, IDLE_TIMEOUT):
-                    return
-            elif not (waiting := self._replica.waiting()):
-                await self._wakeup.wait()
-            elif len(waiting) <= MOST_JOINS:
-                # in rotation: one that fails must not delay the others
-                await self._join(waiting[self._failures % len(waiting)])
-            else:
-                await self._clock.sleep(self._listed_all_at + LISTS_APART - self._clock.now())
-                await self._list_all()
-
-    async def _list_all(self) -> None:
-        """Lists everything and watches from there."""
-        if self._watching is not None:
-            await cancelled(self._watching)
-        self._listed_all_at = self._clock.now()
-        self._replica.list_begins()  # until the list is complete no namespace joins
-        self._reflector.list_anew()
-        self._watching = self._tasks.shared(self._reflector.run, f"watch {self.label}")
-
-    async def _join(self, namespace: str) -> None:
-        self._replica.join(namespace)
-        try:
-            found = await self._reflector.read(PODS.path(namespace), namespace)
-        except ClusterError as error:
-            self._failures += 1
-            self._join_trouble = str(error)
-            log.warning("pods could not be listed", error=str(error), failures=self._failures)
-            pause = _BACKOFF.jittered(self._failures, self._random.random())
-            await self._clock.sleep(max(pause, error.retry_after or 0.0))
-            return
-        self._failures, self._join_trouble = 0, None
-        if self._replica.merge(namespace, found):
-            self._changed(namespace)
-
-    async def _close(self) -> None:
-        """Closes the watch."""
-        watching, self._watching = self._watching, None
-        if watching is None:
-            return
-        await cancelled(watching)
-        self._metrics.watch_contact.remove(self.label)
+            self._followed_changed.clear()
+            within = None if self._followed else IDLE_TIMEOUT
+            if not await happens(self._followed_changed, within):
+                return
 
 
 class ProbedPods:

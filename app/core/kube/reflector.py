@@ -85,19 +85,12 @@ class Replica(Generic[T]):
         """Yields the objects of all namespaces."""
         return (each for objects in self._objects.values() for each in objects.values())
 
-    def list_begins(self) -> None:
-        """Announces that what is decoded until `replace` belongs to a new list."""
-
-    def keeps(self, namespace: str) -> bool:  # noqa: ARG002  a copy of all namespaces asks for none
-        """Returns whether objects of this namespace are kept; others are not decoded."""
-        return True
-
     def decode(
         self, raw: envelope.Raw, problem: str | None = None
     ) -> tuple[ObjectKey, str | None, T | None]:
         """Decodes an object to its key, resourceVersion and record.
 
-        The record is the last good one (or None) if the object cannot be decoded, and None if it is not kept.
+        The record is the last good one (or None) if the object cannot be decoded.
 
         Args:
             raw: the object; its metadata suffices if there is a problem.
@@ -109,8 +102,6 @@ class Replica(Generic[T]):
         """
         meta = envelope.identity(raw)
         key = (meta.namespace or "", meta.name)
-        if not self.keeps(key[0]):
-            return key, meta.resource_version, None
         record = self.of(key[0]).get(key[1])
         if problem is None:
             try:
@@ -146,12 +137,6 @@ class Replica(Generic[T]):
         if not objects:
             del self._objects[key[0]]
         return True
-
-    def drop(self, namespace: str) -> None:
-        """Drops all objects of a namespace."""
-        self._objects.pop(namespace, None)
-        for key in [key for key in self._warned if key[0] == namespace]:
-            del self._warned[key]
 
     def replace(self, found: Mapping[ObjectKey, T]) -> tuple[ObjectKey, ...]:
         """Replaces all objects; returns the keys of those that changed, appeared or vanished."""
@@ -257,7 +242,6 @@ class Reflector(Generic[T]):
         *,
         replaced: Replaced | None = None,
         refusal_changed: Callable[[], None] = lambda: None,
-        replica: Replica[T] | None = None,
         admitted: Admission | None = None,
     ) -> None:
         """Sends nothing until `run`.
@@ -269,14 +253,13 @@ class Reflector(Generic[T]):
             changed: called with namespace and name after each change of the copy.
             replaced: called after each list, instead of `changed` for each object that differs.
             refusal_changed: called after each change of `forbidden`.
-            replica: keeps the copy; None keeps all objects.
             admitted: the caller's own budget, on which each request waits; None stands for the normal one.
         """
         self._source, self._api, self._random = source, api, random
         self._clock, self._metrics = api.clock, api.metrics
         self._changed, self._replaced = changed, replaced
         self._refusal_changed, self._admitted = refusal_changed, admitted
-        self._replica = replica or Replica(source.label, source.decode, source.complaint)
+        self._replica = Replica(source.label, source.decode, source.complaint)
         self._version: str | None = None
         self._synced = False
         self._last_contact: float | None = None
@@ -322,9 +305,10 @@ class Reflector(Generic[T]):
         """Yields the objects of all namespaces."""
         return self._replica.everything()
 
-    def list_anew(self) -> None:
-        """Makes the next `run` begin with a list; the copy stays until then."""
-        self._version = None
+    def forget(self) -> tuple[ObjectKey, ...]:
+        """Drops the copy, so that the next `run` begins with a list; returns the keys of what was in it."""
+        self._synced, self._version = False, None
+        return self._replica.replace({})
 
     async def run(self) -> None:
         """Lists and watches until it is cancelled.
@@ -394,8 +378,8 @@ class Reflector(Generic[T]):
         if not self._synced:
             self.unavailable = str(error)
         if self._source.goes_with_kind and self._unserved > _REFUSED_IN_PASSING:
-            self._synced, self._version, self.unavailable = False, None, str(error)
-            self._tell_list(self._nothing_missed, self._replica.replace({}))
+            self.unavailable = str(error)
+            self._tell_list(self._nothing_missed, self.forget())
 
     def _record_failure(self, why: ClusterError | None, failures: int) -> None:
         """Logs and counts a failure, and drops the resourceVersion if that may be the cause.
@@ -438,7 +422,6 @@ class Reflector(Generic[T]):
         """Replaces the copy by a new list, and reports what changed."""
         path = await self._source.path()
         asked_at = self._clock.now()  # all pages show the snapshot of the first
-        self._replica.list_begins()
         asked = self._asked("list")
         found: dict[ObjectKey, T] = {}
         version = ""
@@ -457,8 +440,8 @@ class Reflector(Generic[T]):
         path: str,
         where: str,
         *,
-        send: SendPage | None = None,
-        within: float = WITHIN,
+        send: SendPage,
+        within: float,
         most: int | None = None,
     ) -> Mapping[ObjectKey, T]:
         """Lists the source in one namespace; the copy stays as it is.
@@ -466,7 +449,7 @@ class Reflector(Generic[T]):
         Args:
             path: the URL path of the collection there.
             where: the namespace.
-            send: sends the requests, if the watch's budget is not the one to charge.
+            send: sends the requests, on the budget that they are charged to.
             within: time limit of each request in seconds.
             most: maximum number of objects; None for any number.
 
@@ -476,17 +459,11 @@ class Reflector(Generic[T]):
         """
         asked = self._asked("list", where)
         found: dict[ObjectKey, T] = {}
-        listed = pages(self._source, path, asked, send or self._call, within=within)
-        try:
-            async for page, problem in listed:
-                await self._take_in(asked, page, problem, found)
-                if most is not None and len(found) > most:
-                    self._metrics.limit_hits.labels("count").inc()
-                    raise LimitExceeded("count", f"{asked}: more than {most}")
-        except Forbidden as error:
-            if send is None:
-                self._note_refusal(error)
-            raise
+        async for page, problem in pages(self._source, path, asked, send, within=within):
+            await self._take_in(asked, page, problem, found)
+            if most is not None and len(found) > most:
+                self._metrics.limit_hits.labels("count").inc()
+                raise LimitExceeded("count", f"{asked}: more than {most}")
         return found
 
     async def _take_in(

@@ -354,7 +354,7 @@ def metadata(resource: ApiResource) -> WatchSource[tuple[str, str] | None]:
 
 
 def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
-    """Returns the source of the pods that match `selector` in all namespaces; the replica keeps some of them."""
+    """Returns the source of the pods that match `selector` in all namespaces."""
     return WatchSource(
         f"pods {selector}".rstrip(),
         "Pod",

@@ -1,4 +1,4 @@
-"""The pods of endpoint probes: which are watched and when, how a namespace joins, what watches survive."""
+"""The pods of endpoint probes: which are watched and when, what watches survive."""
 
 import asyncio
 from random import Random
@@ -9,15 +9,12 @@ import structlog
 from app.core.errors import (
     BadAnswer,
     Forbidden,
-    LimitExceeded,
     ServerFault,
-    Throttled,
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import pods, resources
-from app.core.kube.decoding import pod_objects
-from app.core.kube.pods import IDLE_TIMEOUT, MOST_JOINS, START_DELAY, NamespacedReplica
+from app.core.kube import resources
+from app.core.kube.pods import IDLE_TIMEOUT, START_DELAY
 from app.core.kube.seed_api import Budget
 from app.core.ports import WatchState
 from tests.core.kube.podserver import ETCD, ROLE, A, B, C, PodServer, Probed, probed
@@ -100,7 +97,7 @@ async def test_the_watch_ends_a_minute_after_the_last_has_left_and_opens_again(s
         seen.pods.follow(A)
         assert not seen.synced(A)
         await asyncio.sleep(2)
-        assert (seen.names(A), server.lists(), server.lists(A)) == ("a1", lists + 1, 0)
+        assert (seen.names(A), server.lists()) == ("a1", lists + 1)
 
 
 async def test_who_comes_back_within_the_minute_needs_no_other_watch(server):
@@ -126,17 +123,7 @@ async def test_a_watch_that_is_closed_leaves_no_contact_that_looks_stale(server)
 # Which pods are seen.
 
 
-async def test_only_the_pods_of_namespaces_that_are_followed_are_decoded_and_kept(
-    server, monkeypatch
-):
-    decoded = []
-    decode = pod_objects.probed_pod
-
-    def counting(raw):
-        decoded.append(bytes(raw))
-        return decode(raw)
-
-    monkeypatch.setattr(pod_objects, "probed_pod", counting)
+async def test_only_the_pods_of_namespaces_that_are_followed_are_shown_and_told(server):
     async with probed(server, following=(A,)) as seen:
         server.put(B, "b0")
         server.put(B, "new")
@@ -144,7 +131,6 @@ async def test_only_the_pods_of_namespaces_that_are_followed_are_decoded_and_kep
         server.put(A, "a2")
         await asyncio.sleep(1)
         assert (seen.names(A), seen.names(B)) == ("a0 a1 a2", "")
-        assert len(decoded) == 3
         assert {namespace for namespace, _ in seen.told} == {A}
 
 
@@ -181,194 +167,43 @@ async def test_to_follow_twice_or_to_leave_who_is_not_followed_changes_nothing(s
         seen.pods.leave(B)
         seen.pods.follow(A)
         await asyncio.sleep(1)
-        assert (server.lists(), server.lists(A), seen.names(A)) == (1, 0, "a0 a1")
+        assert (server.lists(), seen.names(A)) == (1, "a0 a1")
 
 
-# How a namespace joins.
+# Who is followed later.
 
 
-async def test_one_that_is_followed_later_is_listed_alone(server):
+async def test_one_that_is_followed_later_is_known_at_once_and_nothing_is_asked(server):
     async with probed(server, following=(A,)) as seen:
-        seen.told.clear()
+        server.put(B, "b2")
+        server.delete(B, "b0")
+        await asyncio.sleep(1)
+        asked = len(server.asked)
         seen.pods.follow(B)
-        assert not seen.synced(B)
-        await asyncio.sleep(0.1)
-        assert (seen.names(A), seen.names(B)) == ("a0 a1", "b0 b1")
-        assert seen.told == [(B, "b0 b1")]
-        assert (server.lists(), server.lists(B), server.open) == (1, 1, 1)
-        assert f"in {B}" in str(server.asked[-1].asked)
-        assert server.asked[-1].params["labelSelector"] == "role=apiserver"
-
-
-async def test_one_without_pods_is_told_to_be_known_too(server):
-    async with probed(server, following=(A,)) as seen:
-        seen.told.clear()
+        assert (seen.names(A), seen.names(B), seen.synced(B)) == ("a0 a1", "b1 b2", True)
+        seen.pods.leave(B)
         seen.pods.follow("shoot--dev--empty")
-        await asyncio.sleep(0.1)
-        assert seen.synced("shoot--dev--empty")
-        assert seen.told == [("shoot--dev--empty", "")]
-
-
-async def test_half_of_a_namespace_is_never_shown(server):
-    async with probed(server, following=(A,)) as seen:
-        server.after = 5.0
-        seen.pods.follow(B)
+        assert (seen.synced(B), seen.synced("shoot--dev--empty")) == (False, True)
         await asyncio.sleep(1)
-        seen.told.clear()
-        server.put(B, "b2")
-        await asyncio.sleep(1)
-        assert (seen.names(B), seen.synced(B), seen.told) == ("", False, [])
-        await asyncio.sleep(5)
-        assert seen.told == [(B, "b0 b1 b2")]
+        assert (len(server.asked), server.open) == (asked, 1)
 
 
-async def test_what_the_watch_tells_while_a_list_is_on_its_way_is_newer_than_the_list(server):
-    async with probed(server, following=(A,)) as seen:
-        server.after = 5.0
-        seen.pods.follow(B)
-        await asyncio.sleep(1)  # what the list shows is settled
-        server.put(B, "b0", phase="Failed")
-        server.delete(B, "b1")
-        server.put(B, "b2")
-        await asyncio.sleep(6)
-        assert seen.names(B) == "b0 b2"
-        assert seen.versions(B)["b0"] == server.pods[B, "b0"]["metadata"]["resourceVersion"]
-
-
-async def test_what_the_list_knows_before_the_watch_does_is_right_in_the_end(server):
-    async with probed(server, following=(A,)) as seen:
-        server.lag = 3.0
-        server.put(B, "b0", phase="Failed")
-        server.delete(B, "b1")
-        server.put(B, "b2")
-        seen.pods.follow(B)
-        await asyncio.sleep(1)
-        assert seen.names(B) == "b0 b2"
-        await asyncio.sleep(30)
-        assert seen.names(B) == "b0 b2"
-        newest = {
-            name: each["metadata"]["resourceVersion"] for (_, name), each in server.pods.items()
-        }
-        assert seen.versions(B) == {name: newest[name] for name in ("b0", "b2")}
-
-
-async def test_who_leaves_while_his_list_is_on_its_way_stays_away(server):
-    async with probed(server, following=(A,)) as seen:
-        server.after = 5.0
-        seen.pods.follow(B)
-        await asyncio.sleep(1)
-        seen.pods.leave(B)
-        await asyncio.sleep(10)
-        assert (seen.names(B), seen.synced(B)) == ("", False)
-
-
-async def test_who_leaves_and_comes_back_meanwhile_is_listed_again(server):
-    async with probed(server, following=(A,)) as seen:
-        server.after = 5.0
-        seen.pods.follow(B)
-        await asyncio.sleep(1)
-        seen.pods.leave(B)
-        server.delete(B, "b1")  # nobody takes this up
-        await asyncio.sleep(1)
-        seen.pods.follow(B)
-        await asyncio.sleep(20)
-        assert (seen.names(B), server.lists(B)) == ("b0", 2)
-
-
-async def test_who_comes_in_the_middle_of_a_list_of_many_pages_misses_none(server, monkeypatch):
+async def test_half_of_a_list_is_never_shown(server, monkeypatch):
     monkeypatch.setattr(resources, "PROBED_POD_PAGE", 1)
     async with probed(server) as seen:
         server.after = 0.5
+        seen.pods.follow(A)
         seen.pods.follow(C)
         await asyncio.sleep(START_DELAY + 1.2)
-        seen.pods.follow(A)  # whose pages are through
+        seen.pods.leave(A)
         seen.pods.follow(B)  # in the middle of whose pods it is
-        await asyncio.sleep(20)
-        assert [seen.names(each) for each in (A, B, C)] == ["a0 a1", "b0 b1", "c0 c1"]
-        assert server.lists() == 1
-
-
-async def test_who_leaves_in_the_middle_of_a_list_and_comes_back_misses_none(server, monkeypatch):
-    monkeypatch.setattr(resources, "PROBED_POD_PAGE", 1)
-    async with probed(server) as seen:
-        server.after = 0.5
-        seen.pods.follow(B)
-        seen.pods.follow(C)
-        await asyncio.sleep(START_DELAY + 1.2)
-        seen.pods.leave(B)
         await asyncio.sleep(0.6)
-        seen.pods.follow(B)
+        seen.pods.follow(A)  # whose pages are through
+        assert not any(seen.names(each) or seen.synced(each) for each in (A, B, C))
+        assert seen.told == []
         await asyncio.sleep(20)
-        assert (seen.names(B), seen.names(C)) == ("b0 b1", "c0 c1")
-
-
-async def test_many_who_join_at_once_cost_one_list_of_everything(server):
-    many = tuple(f"shoot--dev--{number}" for number in range(MOST_JOINS + 5))
-    for namespace in many:
-        server.put(namespace, "p")
-    async with probed(server, following=(A,)) as seen:
-        await asyncio.sleep(10)
-        for namespace in many:
-            seen.pods.follow(namespace)
-        await asyncio.sleep(2)
-        assert all(seen.names(namespace) == "p" for namespace in many)
-        assert seen.names(A) == "a0 a1"
-        assert (server.lists(), server.open) == (2, 1)
-        assert sum(server.lists(namespace) for namespace in many) == 0
-
-
-async def test_lists_of_everything_are_seconds_apart_and_nobody_vanishes_meanwhile(server):
-    async with probed(server, following=(A,)) as seen:
-        for batch in range(6):
-            for number in range(MOST_JOINS + 1):
-                seen.pods.follow(f"shoot--dev--{batch}-{number}")
-            for _ in range(10):
-                await asyncio.sleep(0.1)
-                assert seen.names(A) == "a0 a1"
-        await asyncio.sleep(20)
-        assert seen.synced("shoot--dev--5-0")
-        assert server.lists() <= 4
-
-
-async def test_a_namespace_whose_list_fails_keeps_no_other_from_joining(server):
-    def fails(request):
-        return LimitExceeded("bytes", "too much") if f"/{B}/" in request.path else None
-
-    async with probed(server, following=(A,)) as seen:
-        server.fails = fails
-        seen.pods.follow(B)
-        seen.pods.follow(C)
-        await asyncio.sleep(10)
-        assert (seen.names(C), seen.synced(B)) == ("c0 c1", False)
-        assert "too much" in seen.pods.troubles()[LABEL]
-        server.put(B, "b2")
-        server.fails = lambda _: None
-        await asyncio.sleep(60)
-        assert seen.names(B) == "b0 b1 b2"
-        assert seen.pods.troubles() == {}
-
-
-async def test_a_pause_that_the_server_asks_for_is_kept_by_who_joins(server):
-    async with probed(server, following=(A,)) as seen:
-        server.fails = lambda _: Throttled("429", retry_after=20.0)
-        seen.pods.follow(B)
-        await asyncio.sleep(19)
-        server.fails = lambda _: None
-        assert server.lists(B) == 1
-        await asyncio.sleep(4)
-        assert seen.names(B) == "b0 b1"
-
-
-async def test_a_list_of_everything_that_begins_meanwhile_settles_who_is_joining(server):
-    async with probed(server, following=(A,)) as seen:
-        server.after = 5.0
-        seen.pods.follow(B)
-        await asyncio.sleep(1)
-        server.delete(B, "b1")
-        server.compact()
-        server.cut()
-        await asyncio.sleep(60)
-        assert (seen.names(A), seen.names(B)) == ("a0 a1", "b0")
+        assert seen.told == [(A, "a0 a1"), (B, "b0 b1"), (C, "c0 c1")]
+        assert server.lists() == 1
 
 
 # What happens to the watch.
@@ -443,10 +278,6 @@ async def test_a_pod_that_cannot_be_decoded_hides_no_other(server):
             await asyncio.sleep(1)
             assert seen.names(A) == "a0 a1 a2"
             assert len(logs) == 2
-            seen.pods.leave(A)
-            seen.pods.follow(A)
-            await asyncio.sleep(1)
-            assert len(logs) == 4, "each of who has left and is back is complained of again"
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
@@ -562,12 +393,10 @@ MILD = (
 ROUGH = (Weather.cut, Weather.forget, Weather.fail)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(40))
 async def test_in_the_end_exactly_the_pods_that_there_are_are_seen(server, monkeypatch, seed):
     chance = Random(seed)
     monkeypatch.setattr(resources, "PROBED_POD_PAGE", chance.choice((1, 2, 100)))
-    monkeypatch.setattr(pods, "MOST_JOINS", chance.choice((0, 1, 10)))
-    monkeypatch.setattr(pods, "LISTS_APART", chance.choice((0.0, 1.0)))
     async with probed(server) as seen:
         weather = Weather(server, seen, chance)
         for _ in range(6):
@@ -576,18 +405,3 @@ async def test_in_the_end_exactly_the_pods_that_there_are_are_seen(server, monke
             for namespace in (A, B, C):
                 assert seen.versions(namespace) == weather.there(namespace)
                 assert seen.synced(namespace) is (namespace in weather.followed)
-
-
-def test_objects_of_other_namespaces_in_a_list_of_one_are_ignored():
-    copy: NamespacedReplica[str] = NamespacedReplica("pods", str, lambda _: None)
-    copy.follow(A)
-    copy.list_begins()
-    _ = copy.replace({(A, "a"): "of all"})
-    copy.follow(B)
-    copy.join(B)
-    assert copy.merge(B, {(B, "b"): "of B", (A, "a"): "strange", (C, "c"): "strange"})
-    assert (dict(copy.of(A)), dict(copy.of(B)), dict(copy.of(C))) == (
-        {"a": "of all"},
-        {"b": "of B"},
-        {},
-    )
