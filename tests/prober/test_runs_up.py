@@ -33,9 +33,7 @@ async def test_a_level_starts_when_the_one_before_is_ready_and_its_delay_is_over
     await come_back(harness)
     await harness.until(lambda: ups(harness, CA), within=120)
     (kcm,), (mcm,), (ca,) = ups(harness, KCM), ups(harness, MCM), ups(harness, CA)
-    assert mcm.at - kcm.at == pytest.approx(35.0, abs=0.2), (
-        "5 s until KCM is ready, 30 s of delay"
-    )
+    assert mcm.at - kcm.at == pytest.approx(35.0, abs=0.2), "5 s until KCM is ready, 30 s of delay"
     assert ca.at - mcm.at == pytest.approx(5.0, abs=0.2)
 
 
