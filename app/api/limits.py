@@ -250,10 +250,10 @@ class RequestQueue(RoundRobin):
     def missing(self) -> float | None:
         return None if self._taken else max(0.0, self._free_at - self.now())
 
-    def given(self, key: str) -> None:  # noqa: ARG002 - one turn at a time, whoever has it
+    def given(self, _key: str, /) -> None:
         self._taken = True
 
-    def returned(self, key: str) -> None:  # noqa: ARG002 - as above
+    def returned(self, _key: str, /) -> None:
         self.end(0.0)
 
     def end(self, seconds: float) -> None:

@@ -91,10 +91,10 @@ class FairBudget(RoundRobin):
     def missing(self) -> float | None:
         return self._bucket.seconds_to(1, self._now()) if self._free > 0 else None
 
-    def given(self, key: str) -> None:  # noqa: ARG002 - the bucket is of all of them
+    def given(self, _key: str, /) -> None:
         self._bucket.take(self._now())
         self._free -= 1
 
-    def returned(self, key: str) -> None:  # noqa: ARG002 - as above
+    def returned(self, _key: str, /) -> None:
         self._free += 1
         self.give()
