@@ -14,8 +14,7 @@ from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
 from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
-from app.simulation.scenarios.model import cast
-from app.simulation.scenarios.scenario_file import find_scenario, parse_scenario
+from app.simulation.scenarios.scenario import cast, find_scenario, parse_scenario
 from app.simulation.server import MemoryServers
 from tests.demo.scenes import leases, said
 from tests.docs.pages import ROOT

@@ -6,9 +6,8 @@ import re
 import pytest
 
 from app.core.errors import ConfigurationError
-from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.model import (
-    ActionScope,
+from app.simulation.scenarios.actions import ACTIONS, ActionScope
+from app.simulation.scenarios.scenario import (
     DemoMode,
     Everyone,
     Named,
@@ -18,10 +17,13 @@ from app.simulation.scenarios.model import (
     Some,
     Timing,
     Zone,
+    built_in,
     cast,
+    find_scenario,
+    listed,
+    parse_scenario,
     spread,
 )
-from app.simulation.scenarios.scenario_file import built_in, find_scenario, listed, parse_scenario
 
 HEAD = "name: mine\nabout: a test\n"
 MINUTE = "- {after: 0s, do: path-cut, for: 1m"

@@ -25,8 +25,7 @@ from app.simulation.demo.program_api import read_shoots, session
 from app.simulation.demo.screens import LiveScreen, PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
 from app.simulation.demo.show import Show
-from app.simulation.scenarios.model import OwnShoot, cast
-from app.simulation.scenarios.scenario_file import find_scenario
+from app.simulation.scenarios.scenario import OwnShoot, cast, find_scenario
 from app.simulation.server import Loopback, SimulatedServers
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from typing import Final, Protocol, TypeVar
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation.builders import World, known_at
 from app.simulation.demo.program_api import ShootReport
-from app.simulation.scenarios.model import short
 from app.simulation.scenarios.player import Performance
+from app.simulation.scenarios.scenario import short
 from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.views import machine_view, ready
 

@@ -21,8 +21,8 @@ from app.simulation.demo.pod_story import AllBack, Happening, saving
 from app.simulation.demo.program_api import NoDemoAnswer, ShootReport
 from app.simulation.demo.seed import Seed
 from app.simulation.demo.wording import EventLine, Picture
-from app.simulation.scenarios.model import Part
 from app.simulation.scenarios.player import Performance
+from app.simulation.scenarios.scenario import Part
 
 LOOK: Final = 1.0
 """Seconds between requests to the program."""
