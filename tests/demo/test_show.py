@@ -10,6 +10,7 @@ from app.simulation.builders import World
 from app.simulation.demo.child import prober_file
 from app.simulation.demo.losses import Toll
 from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer
+from app.simulation.demo.screens import PlainScreen
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
 from app.simulation.identities import WATCHDOG
@@ -32,17 +33,11 @@ FALSE_ALARMS = find_scenario("false-alarms", 14)
 SEED_NETWORK = find_scenario("seed-network", 4)
 
 
-class Screen:
+class Screen(PlainScreen):
     """Keeps what it is given."""
 
     def __init__(self, *, stays=True):
         self.told, self.pictures, self.stays = [], [], stays
-
-    def open(self):
-        return
-
-    def close(self):
-        return
 
     def show(self, picture):
         self.pictures.append(picture)

@@ -179,9 +179,10 @@ class DemoRun:
         server, out = f"http://{self._addresses.api}", self._out
         program = await opened.enter_async_context(session(server))
         console = Console(file=out)
-        live = out.isatty() and not console.is_dumb_terminal
-        screen = LiveScreen(console) if live else PlainScreen(out, gone=self._stop.set)
-        opened.callback(screen.close)
+        screen: LiveScreen | PlainScreen = PlainScreen(out, gone=self._stop.set)
+        if out.isatty() and not console.is_dumb_terminal:
+            screen = LiveScreen(console)
+            opened.enter_context(screen.live)
         patience = format_duration(HEALTH_TIMEOUT)
         hints = (
             f"The page: {server}/; in another terminal: dwd shoots --server {server}",
@@ -189,7 +190,6 @@ class DemoRun:
             f"Log: {log}. Machines are given up {patience} after their node; in Gardener after 10 min.",
         )
         show = Show(self._clock, self._scenario.name, self._parts, seed, screen, hints)
-        screen.open()
         _ = self._tasks.shared(lambda: show.watch(partial(read_shoots, program)), "screen")
         _ = self._tasks.shared(lambda: self._play(show), "scenario")
         return show
