@@ -94,12 +94,6 @@ async def test_speed_shortens_the_pauses_and_nothing_else(world):
 
 
 @simulated()
-async def test_a_speed_below_one_makes_the_pauses_longer(world):
-    lab = Lab(world, "- {after: 20s, do: token-rotated}\n", speed=0.5)
-    assert [at for at, *_ in await lab.played()] == [40]
-
-
-@simulated()
 async def test_after_the_end_is_after_the_end_of_every_scene_before(world):
     lab = Lab(
         world,
