@@ -23,6 +23,7 @@ from app.core.model.probing import (
     Verdict,
     VerdictReason,
 )
+from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.prober import messages
@@ -38,7 +39,6 @@ from app.prober.rules.verdict import (
     Preconditions,
     VerdictOutcome,
 )
-from app.prober.scaling.context import ScalingResult, one_line_each
 from app.prober.scaling.run import Scaler
 from app.prober.shoot_probe import LeaseProbe, PathProbe
 from app.prober.status import ProtectionWatch, ShootStatus, ShootSummary, StatusTracker
@@ -397,7 +397,7 @@ class ShootRunner:
         self._reading = Reading(now, now, failure)
         self._scaler.on_verdict(self._decision)
 
-    def _run_ended(self, _result: ScalingResult) -> None:
+    def _run_ended(self, _end: ScalingRunStatus) -> None:
         self._protection.note(self._decision)
 
     # What the API shows.
@@ -406,13 +406,14 @@ class ShootRunner:
         """What is known of the shoot, without the state and the conditions, which `StatusTracker` derives from it."""
         probe, reading, kept_back = self._probe, self._reading, self._kept_back()
         facts = self._facts(kept_back)
+        failures = [f"{ref}: {why}" for ref, why in self._scaler.failed.items()]
         return ShootStatus(
             self.namespace,
             resources=self._scaler.views(),
             protected_since=self._protection.since,
             running=facts.running,
             last_run=self._scaler.last,
-            scaling_failure="; ".join(one_line_each(self._scaler.failed)) or None,
+            scaling_failure="; ".join(failures) or None,
             unavailable=self._scaler.unavailable,
             effective=self._effective,
             decision=self._decision,

@@ -132,7 +132,7 @@ class ReadySince:
             # The service was ready when the question was asked, so no pod can show a later instant.
             inquiry.since = None
             return False
-        await self._env.openings.turn(question.key.namespace)
+        await self._env.openings.wait(question.key.namespace)
         pod = await self._env.seed.read_pod(question.key.namespace, inquiry.pods[0])
         inquiry.pods.popleft()
         inquiry.failures = 0
@@ -346,8 +346,6 @@ class WeederRunner:
     def start(self) -> None:
         """Starts the background loops."""
         tasks = self._env.tasks
-        _ = tasks.shared(self._env.openings.run, "weeder openings")
-        _ = tasks.shared(self._env.deletions.run, "weeder deletions")
         _ = tasks.shared(self.controller.run, "weeder controller")
         _ = tasks.shared(self.selectors.run, "weeder selectors")
 

@@ -117,7 +117,7 @@ class RecoveryRunner:
         self.finish(end)
 
     async def _admitted(self) -> None:
-        await self._env.openings.turn(self.begun.key.namespace)
+        await self._env.openings.wait(self.begun.key.namespace)
         if self._phase is Phase.OPENING:
             self._opened()
 
@@ -182,10 +182,10 @@ class RecoveryRunner:
             if (wait := due_at - self._env.clock.now()) > 0:
                 await self._sleep(wait)
                 continue
-            turn = await self._env.deletions.turn(self.begun.key.namespace)
+            await self._env.deletions.wait(self.begun.key.namespace)
             self._judge_pods(watch)
             if not self._send_first(watch):
-                self._env.deletions.give_back(turn)
+                self._env.deletions.returned(self.begun.key.namespace)
 
     def _judge_pods(self, watch: "PodWatch") -> None:
         """Judges the pods that have changed; from time to time all, those included that are gone without an event.

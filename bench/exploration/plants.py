@@ -130,7 +130,7 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
 def old_consent() -> Any:  # noqa: ANN401  a patch
     """A process that was stopped goes on with the verdict of before."""
-    from app.prober.scaling.context import RunGuard  # noqa: PLC0415  only here
+    from app.prober.scaling.run import RunGuard  # noqa: PLC0415  only here
 
     def held(self: RunGuard) -> bool:
         return not self._confirmed

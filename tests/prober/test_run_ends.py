@@ -10,7 +10,7 @@ from app.core.kube.seed_api import SeedApi
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.workloads import Direction
-from app.prober.scaling.context import RunGuard
+from app.prober.scaling.run import RunGuard
 from app.simulation.traffic import Host, Trouble
 from tests.support.harness import ETCD, KCM, MCM, SHOOT, SLOW_KCM, changed
 
@@ -190,8 +190,8 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
 async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(lab):
     harness = await lab.healthy()
     await harness.survive_an_outage()
-    for _ in range(200):  # many other shoots come back
-        harness.environment.scale_ups.turn(harness.now + 10)
+    for _ in range(400):  # many other shoots come back
+        harness.environment.scale_ups.owe(harness.now)
     await harness.until(lambda: harness.state() is ShootState.RECOVERING)
     harness.leadership.become(leading=False)
     await harness.until(lambda: len(harness.told("FlowEnded")) == 2, within=0.1)

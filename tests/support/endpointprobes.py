@@ -234,8 +234,6 @@ class Bench:
             tasks=tasks,
             notice_bus=board,
             chance=Chance(chance) if isinstance(chance, float) else chance,
-            slots=missing,
-            scale_ups=missing,
             overrides=missing,
             override_service=missing,
             endpoints=EndpointAdapters(self.handlers, cast("Any", self.pods), self.meter.ran),

@@ -86,11 +86,11 @@ class RunSlots(RoundRobin):
     def following(self) -> str:
         return min(filter(self._free, self._waiting), key=lambda each: self._taken[each])
 
-    def given(self, key: str) -> None:
+    def given(self, key: str, /) -> None:
         self.used += 1
         self._taken[key] += 1
 
-    def returned(self, key: str) -> None:
+    def returned(self, key: str, /) -> None:
         self.used -= 1
         self._taken[key] -= 1
         if not self._taken[key]:

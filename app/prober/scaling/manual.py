@@ -34,12 +34,12 @@ from app.core.model.workloads import Direction
 from app.core.overrides.cache import REQUESTS
 from app.core.ports import SeedChange, Watched
 from app.core.tasks import happens
-from app.prober import messages, scaling_messages
+from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.scaling.context import ScalingResult, check_probed, ordered
+from app.prober.scaling.resource import check_probed
 from app.prober.status import ShootStatus
 
 log = structlog.get_logger(__name__)
@@ -69,10 +69,8 @@ class _Run:
     """The scaling run of a request, under way in this process or ended here."""
 
     uid: str
-    result: ScalingResult | None = None
-    """None while it is under way."""
     end: ScalingRunStatus | None = None
-    """How it was shown at its end: later it may be forgotten."""
+    """How it ended; None while it is under way."""
     shown_at: float = float("-inf")
     shown: tuple[str, tuple[RunStep, ...]] | None = None
     """The progress that the status shows; it has less precise times."""
@@ -264,7 +262,7 @@ class ScaleRequests:
                 return early
         if (run := shoot.run) is not None:
             wait = await self._follow(namespace, shoot, run)
-            if run.result is None:
+            if run.end is None:
                 others = [each for each in self._open(namespace) if each.id.uid != run.uid]
                 await self._show_waiting(others[:_WAITING_SHOWN], "another one is carried out")
             return wait
@@ -365,18 +363,18 @@ class ScaleRequests:
         if step not in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
             return 0.0  # the shoot has changed while the status was written
         shoot.beginning = None
-        scaling_messages.request_began(self._env, request, carried_on=beginning.carried_on)
-        self._order(namespace, shoot, ordered(request, carried_on=beginning.carried_on))
+        messages.request_began(self._env, request, carried_on=beginning.carried_on)
+        self._order(namespace, shoot, manual.ordered(request, carried_on=beginning.carried_on))
         return _SHOWN_EVERY
 
     def _order(self, namespace: str, shoot: _Shoot, order: ScalingRunStatus) -> None:
         scaler = self._registry.scaler_of(namespace)
         run = shoot.run = _Run(order.id)
 
-        def ended(result: ScalingResult) -> None:
-            if result.operation == run.uid:
+        def ended(end: ScalingRunStatus) -> None:
+            if end.id == run.uid:
                 scaler.unsubscribe(ended)
-                run.result, run.end = result, self._env.operations.get(run.uid)
+                run.end = end
                 shoot.woken.set()
 
         scaler.subscribe(ended)
@@ -389,7 +387,7 @@ class ScaleRequests:
     def _cancel_if_over(self, namespace: str, shoot: _Shoot) -> None:
         """Cancels the run of a request that was deleted, or that somebody has ended by its status."""
         run = shoot.run
-        if run is None or run.result is not None:
+        if run is None or run.end is not None:
             return
         request = self._request(namespace, run.uid)
         if request is not None and (request.open or request.problem is not None):
@@ -401,7 +399,7 @@ class ScaleRequests:
             whose = f"its status says {phase_word(request.phase)}"
         reason = whose if by is None else f"it was cancelled by {by}"
         if self._registry.scaler_of(namespace).cancel(run.uid, reason) and shown is not None:
-            scaling_messages.cancelled(self._env, shown, by)
+            messages.cancelled(self._env, shown, by)
 
     async def _follow(self, namespace: str, shoot: _Shoot, run: _Run) -> float | None:
         """Shows the progress of the run under way, and its end.
@@ -414,21 +412,21 @@ class ScaleRequests:
         """
         self._cancel_if_over(namespace, shoot)
         request = self._request(namespace, run.uid)
-        shown = self._env.operations.get(run.uid) if run.end is None else run.end
-        if run.result is None:
+        if (end := run.end) is None:
+            shown = self._env.operations.get(run.uid)
             if request is None or not request.open or shown is None:
                 return _RETRY
             return await self._show(run, request, shown)
         wait = 0.0
-        if request is not None and shown is not None:
+        if request is not None:
             if request.open:
-                unavailable = shown.phase is OperationPhase.FAILED and not run.result.failed
+                unavailable = end.phase is OperationPhase.FAILED and not end.failed
                 wait = await self._end(
-                    shoot, request, shown.phase, shown.message, shown, only_unavailable=unavailable
+                    shoot, request, end.phase, end.message, end, only_unavailable=unavailable
                 )
             elif not request.phase.running:
-                text = request.message or shown.message
-                wait = await self._end(shoot, request, request.phase, text, shown)
+                text = request.message or end.message
+                wait = await self._end(shoot, request, request.phase, text, end)
         if wait == 0.0:
             shoot.run = None
         return wait
@@ -477,7 +475,7 @@ class ScaleRequests:
                 return self._complain(shoot, request, error)
             shoot.failures = None
         if not by_hand or request.observed_by == self._env.identity:
-            scaling_messages.request_ended(self._env, request)
+            messages.request_ended(self._env, request)
         return 0.0
 
     async def _set_status(

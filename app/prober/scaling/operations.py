@@ -24,9 +24,8 @@ from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
-from app.prober.scaling.context import check_probed, ordered
 from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests, context_of
-from app.prober.scaling.resource import UNSETTLED
+from app.prober.scaling.resource import UNSETTLED, check_probed
 
 T = TypeVar("T")
 
@@ -97,7 +96,7 @@ class ManualScaling:
         if request.open and known is not None and known.running:
             return known
         shown = replace(
-            ordered(request, carried_on=known is not None and known.carried_on),
+            manual.ordered(request, carried_on=known is not None and known.carried_on),
             phase=request.phase,
             message=request.message,
             started=request.started,
