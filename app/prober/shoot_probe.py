@@ -3,7 +3,7 @@
 In lease mode a probe is `GET /version`, then Leases, which are always read consistently: without etcd, `/version` and
 the watch cache go on answering while no kubelet can renew (rules 3). Nodes and Machines are read only where the verdict
 could differ because of them and something would be written on it (rules 3.2); Leases are then read last. What a probe
-learns stays in `Memory` for the next one.
+learns stays for the next one.
 
 In endpoint mode it is `GET /version` by the internal path, then by the external one (rules 4.2). The internal path
 tells whether the API server itself is up, so the external one is asked only while the internal one is healthy.
@@ -14,7 +14,7 @@ those of the external path are counted with the verdict.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.core import errors
@@ -244,25 +244,21 @@ Steps = Generator[None, None, T]
 _TOGETHER: Final = 250
 
 
-@dataclass(slots=True)
-class Memory:
-    """What one probe passes on to the next; the values in it are replaced, never changed."""
-
-    history: LeaseHistory = field(default_factory=LeaseHistory)
-    contacts: Contacts = field(default_factory=Contacts)
-    exclusions: ExclusionMemory = field(default_factory=ExclusionMemory)
-    failed_before: bool = False
-    """A probe failed before the first contact."""
-    slow_readings: int = 0
-    """How many readings in a row were thrown away because they took too long."""
-
-
 class LeaseProbe(ShootProbe):
     """Probes one shoot in lease mode."""
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         super().__init__(environment, namespace)
-        self.memory = Memory()
+        # What one probe leaves to the next; the values are replaced, never changed.
+        self._history, self._contacts, self._exclusions = (
+            LeaseHistory(),
+            Contacts(),
+            ExclusionMemory(),
+        )
+        self._failed_before = False
+        """A probe failed before the first contact."""
+        self._slow_readings = 0
+        """How many readings in a row were thrown away because they took too long."""
         self._known: tuple[Judgement, ...] = ()
         self._protected = False
         """Whether protection was active when the probe began."""
@@ -317,7 +313,7 @@ class LeaseProbe(ShootProbe):
         return result if isinstance(result, Failure) else None
 
     def gap_at(self, shoot: ProbedShoot) -> float | None:
-        return self.memory.contacts.gap_at(shoot.timings)
+        return self._contacts.gap_at(shoot.timings)
 
     def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot) -> float | None:
         return schedule.next_contact(last, probe_at, shoot.timings)
@@ -338,8 +334,8 @@ class LeaseProbe(ShootProbe):
             result = failed.failure
         except TimeoutError:
             result = self._timed_out()
-        if isinstance(result, Failure) and self.memory.contacts.last is None:
-            self.memory.failed_before = True
+        if isinstance(result, Failure) and self._contacts.last is None:
+            self._failed_before = True
         ended = self._env.clock.now()
         return Reading(started, ended, result, dict(self._probes), self._known)
 
@@ -355,8 +351,8 @@ class LeaseProbe(ShootProbe):
     async def _read_leases(self, shoot: ProbedShoot, pending: PendingWrites) -> Tally:
         judgements = await self._judged(shoot, new_connection=False)
         now, limit = self._env.clock.now(), self._env.policy.limit
-        self.memory.exclusions = self.memory.exclusions.under(shoot.conditions)
-        counted = candidates.tally_without_nodes(judgements, self.memory.exclusions, now)
+        self._exclusions = self._exclusions.under(shoot.conditions)
+        counted = candidates.tally_without_nodes(judgements, self._exclusions, now)
         read_at = None if self.candidacy is None else self.candidacy.at
         if not candidates.nodes_needed(counted, limit, pending, read_at, now):
             return counted
@@ -377,10 +373,10 @@ class LeaseProbe(ShootProbe):
         """Remembers which nodes count and counts their leases, in steps that the event loop can interleave."""
         candidacy = yield from _judge_nodes(reading, conditions)
         yield
-        exclusions = self.memory.exclusions.under(conditions).with_reading(
+        exclusions = self._exclusions.under(conditions).with_reading(
             judgements, candidacy, self._env.clock.now()
         )
-        self.candidacy, self.memory.exclusions = candidacy, exclusions
+        self.candidacy, self._exclusions = candidacy, exclusions
         yield
         return candidates.tally_with_nodes(judgements, candidacy)
 
@@ -407,7 +403,7 @@ class LeaseProbe(ShootProbe):
         took = self._env.clock.now() - reading.sent
         if took > READING:
             raise ProbeError(self._slow(took))
-        self.memory.slow_readings = 0
+        self._slow_readings = 0
         self._known = await self._consumer.finish(self._judge_leases(reading, shoot.timings))
         return self._known
 
@@ -420,26 +416,25 @@ class LeaseProbe(ShootProbe):
         by_name = {lease.name: lease for lease in reading.leases}
         for part in _parts(tuple(by_name.values())):
             some = LeaseReading(part, reading.sent, reading.received)
-            learnt = leases.learn(self.memory.history, some)
-            contacts, protected = self.memory.contacts, self._protected
+            learnt = leases.learn(self._history, some)
+            contacts, protected = self._contacts, self._protected
             judged += leases.judge_all(learnt, some, contacts, timings, protected=protected)
             tracks |= learnt.tracks
             yield
-        self.memory.history = LeaseHistory(tracks, reading.sent)
+        self._history = LeaseHistory(tracks, reading.sent)
         return tuple(judged)
 
     def _slow(self, took: float) -> Failure:
-        self.memory.slow_readings += 1
-        enough = self.memory.slow_readings >= SLOW_READINGS
+        self._slow_readings += 1
+        enough = self._slow_readings >= SLOW_READINGS
         reason = VerdictReason.TOO_SLOW if enough else VerdictReason.STALE_READING
         return Failure(
             reason, f"the leases took {took:.1f} s to read, and may be outdated", RequestKind.LEASE
         )
 
     def _contacted(self, sent: float, received: float, timings: Timings) -> None:
-        known = self.memory.contacts
-        self.memory.contacts = leases.contact(
-            known, sent, received, timings, failed_before=self.memory.failed_before
+        self._contacts = leases.contact(
+            self._contacts, sent, received, timings, failed_before=self._failed_before
         )
 
     async def _timed(self, probe: RequestKind, work: Awaitable[T]) -> T:

@@ -337,7 +337,7 @@ class RecoveryRegistry:
 
     def __init__(self, environment: WeederEnvironment) -> None:
         self._env = environment
-        self._stories: OrderedDict[ServiceKey, _ServiceRecoveries] = OrderedDict()
+        self._services: OrderedDict[ServiceKey, _ServiceRecoveries] = OrderedDict()
         self._ids = count(1)
         self._unsettled: list[RecoveryRunner] = []
         """Recoveries that have ended, with deletions that are not answered yet."""
@@ -345,8 +345,8 @@ class RecoveryRegistry:
 
     def running(self, key: ServiceKey) -> RecoveryRunner | None:
         """The recovery of this service that waits or is under way; None if there is none."""
-        story = self._stories.get(key)
-        return None if story is None else story.running
+        service = self._services.get(key)
+        return None if service is None else service.running
 
     def begin(
         self, key: ServiceKey, cause: Cause, seconds: float, asked: WeedRequest | None = None
@@ -369,58 +369,58 @@ class RecoveryRegistry:
         replaced = self.running(key)
         waited = replaced.begun.due if replaced is not None and replaced.waiting else None
         self.end(key, End.REPLACED)
-        story = self._story(key)
+        service = self._service(key)
         now = self._env.clock.now()
-        due = now + rules.recovery_wait(tuple(story.begun), now, self._env.policy.watch_duration)
+        due = now + rules.recovery_wait(tuple(service.begun), now, self._env.policy.watch_duration)
         if asked is not None and waited is not None:
             due = min(due, waited)  # asking again must not postpone a recovery that waits already
         begun = RecoveryStart(next(self._ids), key, cause, now, due, due + seconds, asked)
-        recovery = RecoveryRunner(self._env, begun, lambda: self._opened(story, begun))
+        recovery = RecoveryRunner(self._env, begun, lambda: self._opened(service, begun))
         messages.began(self._env, begun)
-        story.current = recovery
-        story.task = self._env.tasks.kept(recovery.run, f"weed {key}", recovery.crashed)
+        service.current = recovery
+        service.task = self._env.tasks.kept(recovery.run, f"weed {key}", recovery.crashed)
         return recovery
 
-    def _story(self, key: ServiceKey) -> _ServiceRecoveries:
-        story = self._stories.setdefault(key, _ServiceRecoveries())
-        self._stories.move_to_end(key)
-        if len(self._stories) > _SERVICES:
+    def _service(self, key: ServiceKey) -> _ServiceRecoveries:
+        service = self._services.setdefault(key, _ServiceRecoveries())
+        self._services.move_to_end(key)
+        if len(self._services) > _SERVICES:
             # Where a recovery is under way, or counts towards the wait of the next, the service is always kept.
             now, window = self._env.clock.now(), self._env.policy.watch_duration
-            for each, known in self._stories.items():
+            for each, known in self._services.items():
                 counts = bool(known.begun) and now - known.begun[-1] < window
                 if each != key and known.running is None and not counts:
-                    del self._stories[each]
+                    del self._services[each]
                     break
-        return story
+        return service
 
-    def _opened(self, story: _ServiceRecoveries, begun: RecoveryStart) -> None:
+    def _opened(self, service: _ServiceRecoveries, begun: RecoveryStart) -> None:
         """Called when a recovery begins to weed: it counts towards the wait of the next ones, once."""
         now = self._env.clock.now()
-        if not story.begun or story.begun[-1] < begun.began:
-            story.begun.append(now)
+        if not service.begun or service.begun[-1] < begun.began:
+            service.begun.append(now)
             self._env.metrics.weeder_recoveries.labels(begun.key.service).inc()
 
     def end(self, key: ServiceKey, why: End) -> None:
         """Ends the recovery of a service; deletions that were sent are finished."""
-        story = self._stories.get(key)
-        if story is None or story.current is None:
+        service = self._services.get(key)
+        if service is None or service.current is None:
             return
-        story.current.finish(why)
-        if story.task is not None:
-            story.task.cancel()
-        self._unsettled = [each for each in (*self._unsettled, story.current) if not each.settled]
-        story.leave()
+        service.current.finish(why)
+        if service.task is not None:
+            service.task.cancel()
+        self._unsettled = [each for each in (*self._unsettled, service.current) if not each.settled]
+        service.leave()
 
     def end_all(self, why: End) -> None:
-        for key in tuple(self._stories):
+        for key in tuple(self._services):
             self.end(key, why)
 
     def judge_again(self) -> None:
         """Makes all recoveries judge their pods again, as a pause or another obstacle has changed."""
-        for story in self._stories.values():
-            if story.current is not None:
-                story.current.judge_again()
+        for service in self._services.values():
+            if service.current is not None:
+                service.current.judge_again()
 
     async def stop(self) -> None:
         """Ends all recoveries for good; returns when each deletion that was sent has been answered."""
@@ -431,11 +431,11 @@ class RecoveryRegistry:
 
     def recoveries(self, key: ServiceKey) -> tuple[RecoveryStatus, ...]:
         """The recoveries of a service, newest first."""
-        if (story := self._stories.get(key)) is None:
+        if (service := self._services.get(key)) is None:
             return ()
-        found = ([story.current] if story.current else []) + list(reversed(story.past))
+        found = ([service.current] if service.current else []) + list(reversed(service.past))
         return tuple(each.status() if isinstance(each, RecoveryRunner) else each for each in found)
 
     def services(self) -> tuple[ServiceKey, ...]:
         """The services that have recoveries, under way or past."""
-        return tuple(self._stories)
+        return tuple(self._services)
