@@ -107,7 +107,7 @@ class ShootProbe(ABC):
 
     @abstractmethod
     async def probe(
-        self, shoot: ProbedShoot, pending: PendingWrites, *, with_nodes: bool, counts: bool
+        self, shoot: ProbedShoot, pending: PendingWrites, /, *, with_nodes: bool, counts: bool
     ) -> Reading:
         """Makes one probe; never raises, whatever the clusters answer.
 
@@ -119,21 +119,21 @@ class ShootProbe(ABC):
         """
 
     @abstractmethod
-    async def confirm(self, shoot: ProbedShoot, first: Reading) -> Reading:
+    async def confirm(self, shoot: ProbedShoot, /, first: Reading) -> Reading:
         """Takes a second reading, before anything is scaled down because of `first`."""
 
     # Contacts keep the ages of leases: endpoint mode reads none, and makes none.
 
-    async def contact(self, shoot: ProbedShoot) -> Failure | None:  # noqa: ARG002 - see above
+    async def contact(self, _shoot: ProbedShoot, /) -> Failure | None:
         """Makes contact with the shoot's storage between two probes; returns the failure, or None if it succeeded."""
         return None
 
-    def gap_at(self, shoot: ProbedShoot) -> float | None:  # noqa: ARG002 - see above
+    def gap_at(self, _shoot: ProbedShoot, /) -> float | None:
         """The instant from which a contact would come too late to avoid a gap; None if there can be no gap."""
         return None
 
-    def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot) -> float | None:  # noqa: ARG002 - see above
-        """When to make contact, after one at `last`, before the probe at `probe_at`; None if none is due before it."""
+    def next_contact(self, _last: float, _probe_at: float, _shoot: ProbedShoot, /) -> float | None:
+        """When to make contact, after the last one and before the next probe; None if none is due before that."""
         return None
 
     # Requests to the shoot.
@@ -269,6 +269,7 @@ class LeaseProbe(ShootProbe):
         self,
         shoot: ProbedShoot,
         pending: PendingWrites,
+        /,
         *,
         with_nodes: bool = False,
         counts: bool = True,  # noqa: ARG002 - the modes' signature: leases are counted with the verdict
@@ -287,7 +288,7 @@ class LeaseProbe(ShootProbe):
 
         return await self._bounded(read)
 
-    async def confirm(self, shoot: ProbedShoot, first: Reading) -> Reading:
+    async def confirm(self, shoot: ProbedShoot, /, first: Reading) -> Reading:
         """Reads Leases and Nodes again, consistently and on new connections, in what is left of `probeTimeout`.
 
         A lagging etcd member or a caching proxy must not decide over a scale-down.
@@ -298,7 +299,7 @@ class LeaseProbe(ShootProbe):
 
         return await self._bounded(read, began=first.started)
 
-    async def contact(self, shoot: ProbedShoot) -> Failure | None:
+    async def contact(self, shoot: ProbedShoot, /) -> Failure | None:
         """Reads one page of one Lease consistently; returns the failure, or None if it succeeded."""
 
         async def read() -> Tally:
@@ -312,10 +313,10 @@ class LeaseProbe(ShootProbe):
         result = (await self._bounded(read)).result
         return result if isinstance(result, Failure) else None
 
-    def gap_at(self, shoot: ProbedShoot) -> float | None:
+    def gap_at(self, shoot: ProbedShoot, /) -> float | None:
         return self._contacts.gap_at(shoot.timings)
 
-    def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot) -> float | None:
+    def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot, /) -> float | None:
         return schedule.next_contact(last, probe_at, shoot.timings)
 
     # One probe, within its time.
@@ -480,10 +481,11 @@ class PathProbe(ShootProbe):
 
     async def probe(
         self,
-        shoot: ProbedShoot,  # noqa: ARG002 - the modes' signature: nothing of the Shoot matters here
-        pending: PendingWrites,  # noqa: ARG002 - as above
+        _shoot: ProbedShoot,
+        _pending: PendingWrites,
+        /,
         *,
-        with_nodes: bool = False,  # noqa: ARG002 - as above: there are none to be read
+        with_nodes: bool = False,  # noqa: ARG002 - the modes' signature: there are none to be read
         counts: bool = True,
     ) -> Reading:
         """Tries the internal path and, if it is healthy, the external one; never raises, whatever a cluster answers."""
@@ -499,7 +501,7 @@ class PathProbe(ShootProbe):
             return self._reading(started, external.failure, internal, external)
         return self._reading(started, PathReading(external.failure), internal, external)
 
-    async def confirm(self, shoot: ProbedShoot, first: Reading) -> Reading:  # noqa: ARG002 - as above
+    async def confirm(self, _shoot: ProbedShoot, /, first: Reading) -> Reading:
         """Tries the internal path once more: a seed whose own network is down must not blame the load balancer."""
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=False)
