@@ -89,6 +89,8 @@ _MENDED_BY_CREDENTIALS: Final = frozenset(
 class ShootProbe(ABC):
     """Probes one shoot: decides what must be read, but makes no verdict; `LeaseProbe` and `PathProbe` are the modes."""
 
+    blamed: RequestKind
+    """The kind of request that what keeps a probe from its end is reported as."""
     candidacy: Candidacy | None = None
     """Which nodes count, as of the last reading that had Nodes; None in endpoint mode."""
     paths: tuple[PathView, ...] | None = None
@@ -121,6 +123,10 @@ class ShootProbe(ABC):
     @abstractmethod
     async def confirm(self, shoot: ProbedShoot, /, first: Reading) -> Reading:
         """Takes a second reading, before anything is scaled down because of `first`."""
+
+    def backoff(self, _failure: Failure, /) -> float | None:
+        """Seconds to the next probe after this failure, whatever else asks for one; None if it demands none."""
+        return None
 
     # Contacts keep the ages of leases: endpoint mode reads none, and makes none.
 
@@ -196,8 +202,7 @@ class ShootProbe(ABC):
     def _stale(self, what: str) -> Failure:
         """The failure `SeedStale`; `what` completes its message."""
         text = f"a watch of the seed is stale, and {what}"
-        kind = RequestKind.INTERNAL if self._by_paths else RequestKind.LEASE
-        return Failure(VerdictReason.SEED_STALE, text, kind)
+        return Failure(VerdictReason.SEED_STALE, text, self.blamed)
 
     async def _live_shoot(self, shoot: ProbedShoot, *, urgent: bool) -> ProbedShoot:
         live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
@@ -246,6 +251,8 @@ _TOGETHER: Final = 250
 
 class LeaseProbe(ShootProbe):
     """Probes one shoot in lease mode."""
+
+    blamed = RequestKind.LEASE
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         super().__init__(environment, namespace)
@@ -472,6 +479,8 @@ _FROZEN: Final = 0.5
 class PathProbe(ShootProbe):
     """Probes one shoot in endpoint mode."""
 
+    blamed = RequestKind.INTERNAL
+
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         super().__init__(environment, namespace)
         self._limit = min(paths.ATTEMPT, environment.policy.probe_timeout)
@@ -506,6 +515,11 @@ class PathProbe(ShootProbe):
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=False)
         return self._reading(started, internal.failure or first.result, internal)
+
+    def backoff(self, failure: Failure, /) -> float | None:
+        of_path = failure.probe is RequestKind.INTERNAL
+        failed = of_path and paths.counts(Route.INTERNAL, failure.reason)
+        return self._env.policy.internal_failure_backoff if failed else None
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
         seen = await self._attempt(Route.INTERNAL)
