@@ -17,13 +17,12 @@ from app.core.model.shoots import Route
 from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.simulation.kubelets import Kubelet, NodeClock, PathCut
 from app.simulation.memory import MemoryPlace, MemoryPort
 from app.simulation.network import SEED, Manner, TargetAnswer
-from app.simulation.parts import GARDENLET, NOWHERE, Fault, Kubeconfigs, WorldParts
+from app.simulation.parts import GARDENLET, NOWHERE, Fault, Kubeconfigs, WorldParts, watched
+from app.simulation.shoot import Kubelet, NodeClock, PathCut
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import ApiServer, ConnectionLoss, Storage, Trouble
-from app.simulation.watches import watched
 
 _OVERRIDES: Final = ("Pause", "ScaleRequest")
 _OF_OVERRIDES: Final = frozenset(

@@ -309,7 +309,7 @@ class Load:
         zeros = [each.at for each in writes if each.ref.name == KCM and _replicas(each) == 0]
         return Outage(
             self._world.known_at(namespace, since=self._cut_at),
-            min((each.sent for each in writes), default=None),
+            min((each.at for each in writes), default=None),
             min(zeros, default=None),
             len(self._world.not_ready_nodes(namespace)),
             len(self._world.machines_deleted(namespace)),

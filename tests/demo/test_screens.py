@@ -8,13 +8,11 @@ import pytest
 from rich.console import Console
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.event_lines import EventLine, Picture, Pods
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.pod_story import Saving
-from app.simulation.demo.program_api import DemoLeases
-from app.simulation.demo.rows import Row, TrueReplicas
 from app.simulation.demo.screens import LiveScreen, PlainScreen, draw
-from tests.demo.scenes import performance
+from app.simulation.demo.wording import EventLine, Picture, Pods, Row, TrueReplicas
+from tests.demo.scenes import leases, performance
 
 ONE, NONE = TrueReplicas(1, 1), TrueReplicas(0, 0)
 
@@ -25,7 +23,7 @@ def rows(count, *worst):
             f"s{number}",
             ShootState.HEALTHY,
             "LeasesRenewed",
-            DemoLeases(10, 0, 0),
+            leases(10, 0, 0),
             (ONE, ONE, None),
         )
         for number in range(count - len(worst))
@@ -37,7 +35,7 @@ PROTECTED = Row(
     "a",
     ShootState.PROTECTED,
     "LeasesExpired",
-    DemoLeases(3, 7, 0),
+    leases(3, 7, 0),
     (NONE, NONE, NONE),
     ("path-cut",),
 )
@@ -166,7 +164,7 @@ def test_a_line_that_is_too_long_for_what_room_there_is_is_cut():
 
 def test_hints_and_leases_are_whole():
     hint = f"kubectl --kubeconfig /tmp/{'x' * 60}/kubeconfig get deployments,pods -A and more"
-    wide = replace(PROTECTED, leases=DemoLeases(1439, 2161, 12))
+    wide = replace(PROTECTED, leases=leases(1439, 2161, 12))
     lines = drawn(picture(hints=(hint,), rows=rows(30, wide)), width=100)
     assert " ".join(line.strip() for line in lines[1:3]) == hint
     assert "1439 fresh, 2161 expired, 12 unknown of 3612" in "\n".join(lines)

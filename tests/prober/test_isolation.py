@@ -153,7 +153,7 @@ async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_secon
         cut.lift()
     await harness.run(60)
     begins = sorted(
-        write.sent
+        write.at
         for write in harness.world.journal.of("dependency-watchdog", name=KCM.name)
         if write.patch["spec"]["replicas"] == 1
     )
@@ -170,7 +170,7 @@ async def test_scale_downs_of_a_mass_outage_do_not_take_turns(lab):
     for name in names:
         known = harness.world.known_at(name, since=harness.now - 45)
         (write,) = harness.world.journal.of("dependency-watchdog", name, KCM.name)
-        assert write.sent - known < 1.5
+        assert write.at - known < 1.5
 
 
 async def test_a_runner_that_failed_is_counted(lab):

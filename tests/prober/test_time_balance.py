@@ -95,7 +95,7 @@ async def test_an_outage_of_a_large_shoot_is_protected_and_ends_as_that_of_any_o
     await harness.run(60)
     for namespace in (SHOOT, OTHER):
         (write,) = harness.writes(KCM, namespace)
-        assert write.sent - harness.world.known_at(namespace, since=since) < 1.5
+        assert write.at - harness.world.known_at(namespace, since=since) < 1.5
     for each in cuts:
         each.lift()
     await harness.run(100)

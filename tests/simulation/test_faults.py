@@ -11,9 +11,9 @@ from app.core.errors import (
 from app.core.model.shoots import ShootView, Undecodable
 from app.core.model.workloads import Patch
 from app.simulation.actors import KCM
+from app.simulation.builders import reference
 from app.simulation.identities import WATCHDOG
 from app.simulation.traffic import Storage, Trouble
-from app.simulation.truth import reference
 from tests.simulation.worlds import about, adapters, connect, simulated
 
 A = "shoot--local--a"

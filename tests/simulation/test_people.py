@@ -7,6 +7,7 @@ import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
 from app.core.model.callers import GROUP
+from app.simulation.definitions import Rejected
 from app.simulation.deletion import delete
 from app.simulation.identities import OPERATOR
 from app.simulation.server import rendering
@@ -15,7 +16,6 @@ from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.streams import StoreWatch, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.store import ObjectKey
-from app.simulation.validation import Rejected
 from tests.simulation.worlds import simulated
 
 A = "shoot--local--a"
@@ -127,7 +127,7 @@ async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
     resource = of_pauses(world)
     writer = StoreWriter(
         world.store,
-        world.journal.add,
+        world.journal.enter,
         lambda key, _, options: delete(world.store, key, 0.0, options),
     )
     asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now())

@@ -19,8 +19,7 @@ from app.core.model import workloads as ann
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
 from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.casting import cast, populate
-from app.simulation.scenarios.model import ActionScope
+from app.simulation.scenarios.model import ActionScope, cast, populate
 from app.simulation.scenarios.player import Player
 from app.simulation.scenarios.scenario_file import parse_scenario
 from app.simulation.store import ObjectKey

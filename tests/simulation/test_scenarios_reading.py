@@ -7,7 +7,6 @@ import pytest
 
 from app.core.errors import ConfigurationError
 from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.casting import cast
 from app.simulation.scenarios.model import (
     ActionScope,
     DemoMode,
@@ -19,6 +18,7 @@ from app.simulation.scenarios.model import (
     Some,
     Timing,
     Zone,
+    cast,
     spread,
 )
 from app.simulation.scenarios.scenario_file import built_in, find_scenario, listed, parse_scenario

@@ -11,19 +11,20 @@ from rich.table import Table
 from rich.text import Text
 
 from app.core.model.probing import ShootState
-from app.simulation.demo import event_lines
-from app.simulation.demo import rows as pure
-from app.simulation.demo.event_lines import (
+from app.simulation.demo import wording
+from app.simulation.demo.losses import Harm
+from app.simulation.demo.wording import (
+    CONTROLLERS,
     EventLine,
     Picture,
     Pods,
+    Row,
+    TrueReplicas,
     lost_words,
     pod_words,
     shoots,
     stamp,
 )
-from app.simulation.demo.losses import Harm
-from app.simulation.demo.rows import CONTROLLERS, Row, TrueReplicas
 
 _COLOURS: Final = {
     ShootState.UNPROTECTED: "bold white on red",
@@ -111,9 +112,9 @@ def _events(latest: Sequence[EventLine], width: int, room: int) -> list[Text]:
 
 def _head(picture: Picture, width: int) -> list[Text]:
     lost = picture.lost
-    title = _line(("dependency watchdog", "bold"), f"  {event_lines.stamp(picture.elapsed)}  ")
+    title = _line(("dependency watchdog", "bold"), f"  {wording.stamp(picture.elapsed)}  ")
     title.append(
-        f"scenario {picture.scenario}, {event_lines.shoots(len(picture.rows))}. Ctrl-C ends it."
+        f"scenario {picture.scenario}, {wording.shoots(len(picture.rows))}. Ctrl-C ends it."
     )
     hints = [line for each in picture.hints for line in _wrapped(_line(), each, width, "dim")]
     columns = ((Harm.NODE, "nodes"), (Harm.MACHINE, "machines"))
@@ -122,11 +123,13 @@ def _head(picture: Picture, width: int) -> list[Text]:
         for harm, name in columns
     ]
     if any(lost.below):
-        below = f"{event_lines.BELOW_LIMIT}: too few to act: {event_lines.below_words(lost)}"
+        below = f"{wording.BELOW_LIMIT}: too few to act: {wording.below_words(lost)}"
         compared.append(_line((below, "dim")))
     pods = [_pods(picture.pods)] if picture.pods else []
     state = (
-        (picture.trouble, "bold red") if picture.trouble else (pure.counted(picture.rows), "bold")
+        (picture.trouble, "bold red")
+        if picture.trouble
+        else (wording.counted(picture.rows), "bold")
     )
     return [title, *hints, _line(state), *compared, *pods]
 
@@ -140,7 +143,7 @@ def _compared(what: str, having: int, lacking: int) -> Text:
 def _pods(pods: Pods) -> Text:
     line = _compared("pods waiting", pods.waiting, pods.waiting_without)
     if pods.saving:
-        line.append(f"    {event_lines.saved_words(pods.saving)}")
+        line.append(f"    {wording.saved_words(pods.saving)}")
     return line
 
 
@@ -150,7 +153,7 @@ def _playing(picture: Picture, width: int) -> list[Text]:
     whole, lines = len(picture.rows), []
     for each in picture.running[:_SCENES]:
         left = _line((f"{max(each.ends - picture.now, 0):>4.0f} s ", "bold yellow"))
-        who = event_lines.who(each, whole)
+        who = wording.who(each, whole)
         first, *more = _wrapped(left, f"{who}  {each.scene.say}", width)
         first.stylize("bold", len(left), len(left) + len(who))
         lines += [first, *more]
@@ -165,7 +168,7 @@ def _between(picture: Picture) -> str:
     begin = "The scenario is over; the watchdog goes on." if picture.over else ""
     if not picture.unsettled:
         return begin or "All is quiet."
-    left = f"{event_lines.shoots(picture.unsettled)} not back to normal yet."
+    left = f"{wording.shoots(picture.unsettled)} not back to normal yet."
     return f"{begin or 'No scene plays;'} {left}"
 
 
@@ -178,7 +181,7 @@ def _table(rows: tuple[Row, ...], room: int) -> Table:
     for head in CONTROLLERS:
         table.add_column(head, no_wrap=True, justify="right", width=4)
     table.add_column("what happens", no_wrap=True, ratio=1, overflow="ellipsis")
-    kept, rest = pure.shown(rows, room)
+    kept, rest = wording.shown(rows, room)
     for each in kept:
         table.add_row(*_cells(each))
     if rest:
@@ -191,7 +194,7 @@ def _cells(row: Row) -> Iterable[Text]:
     yield Text(row.shoot, style="bold")
     yield Text(row.word, style=colour)
     yield Text(row.reason)
-    yield Text(pure.leases(row.leases))
+    yield Text(wording.leases(row.leases))
     for each in row.replicas:
         yield _replicas(each)
     yield Text(row.happens, style="yellow")
@@ -204,7 +207,7 @@ def _replicas(replicas: TrueReplicas | None) -> Text:
 
 
 def _stamp(told: EventLine) -> str:
-    return f"{event_lines.stamp(told.at):>6}  "
+    return f"{wording.stamp(told.at):>6}  "
 
 
 def _wrapped(head: Text, text: str, width: int, style: str = "") -> list[Text]:
@@ -269,7 +272,7 @@ class PlainScreen:
 
 def summary(picture: Picture) -> str:
     """States, losses and pods in one line."""
-    parts = [picture.trouble or pure.counted(picture.rows), lost_words(picture.lost)]
+    parts = [picture.trouble or wording.counted(picture.rows), lost_words(picture.lost)]
     if picture.pods:
         parts.append(pod_words(picture.pods))
     return f"= {'; '.join(parts)}"

@@ -34,7 +34,6 @@ from app.core.model.keys import (
     whole,
 )
 from app.simulation.scenarios.actions import ACTIONS, Options, one_of
-from app.simulation.scenarios.casting import cast, zones_of
 from app.simulation.scenarios.model import (
     ALL,
     LEAST_NODES,
@@ -52,6 +51,8 @@ from app.simulation.scenarios.model import (
     Some,
     Timing,
     Zone,
+    cast,
+    zones_of,
 )
 
 _MOST_TIMES: Final = 100
