@@ -185,7 +185,7 @@ async def _delay(world: World, clock: Clock, chance: random.Random) -> float | N
         await clock.sleep(0.5)
     await clock.sleep(_WAIT / 4)  # it may have been seen before it could be known
     known = world.known_at(_SHOOT, since=begun)
-    return written[0].sent - (known if known is not None else clock.now())
+    return written[0].at - (known if known is not None else clock.now())
 
 
 def table(found: Iterable[tuple[Setting, Delays]]) -> str:
