@@ -194,6 +194,12 @@ def test_a_refusal_is_recorded_with_its_problem(
     assert (found.problem, found.performed) == (URN + slug, False)
 
 
+def test_a_refusal_that_a_browser_sees_as_a_page_has_its_problem_too(caller, records):
+    answer = caller.post("/", headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"][:9]) == (405, "text/html")
+    assert only(records).problem == URN + "method-not-allowed"
+
+
 OTHER = "shoot--acme--test"
 SCALE = f"/api/v1/shoots/{NAMESPACE}/scale"
 
