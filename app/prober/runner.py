@@ -18,17 +18,15 @@ from app.core.model.probing import (
     Failure,
     PathReading,
     Reading,
-    RequestKind,
     Tally,
     Verdict,
     VerdictReason,
 )
 from app.core.model.scaling_runs import ScalingRunStatus
-from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.prober import messages
 from app.prober.environment import SLOW, ProberEnvironment
-from app.prober.rules import paths, schedule, state, verdict
+from app.prober.rules import schedule, state, verdict
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.schedule import NextProbe, ScheduleInputs, TimeBalance
 from app.prober.rules.verdict import (
@@ -287,12 +285,8 @@ class ShootRunner:
         self._less_often = not self._balance.restored and (self._less_often or self._rests)
 
     def _plan_next(self, probed_at: float, failure: Failure | None) -> None:
-        now, decision, policy = self._env.clock.now(), self._decision, self._env.policy
+        now, decision = self._env.clock.now(), self._decision
         by_paths = self._reading is not None and isinstance(self._reading.result, PathReading)
-        backoff = None
-        if policy.endpoint_mode and failure and failure.probe is RequestKind.INTERNAL:
-            failed = paths.counts(Route.INTERNAL, failure.reason)
-            backoff = policy.internal_failure_backoff if failed else None
         inputs = ScheduleInputs(
             now=now,
             probed_at=probed_at,
@@ -308,7 +302,7 @@ class ShootRunner:
             path_fails=by_paths
             and decision is not None
             and decision.would_be is Verdict.SCALE_DOWN,
-            backoff=backoff,
+            backoff=None if failure is None else self._probe.backoff(failure),
             rests_until=self._balance.rests_until,
         )
         self._schedule.plan(inputs, self._reading)
@@ -388,9 +382,7 @@ class ShootRunner:
     def crashed(self, error: Exception) -> None:
         """Records HOLD with an internal error; called when `run` raised, before it is started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
-        by_paths = self._env.policy.endpoint_mode
-        probe = RequestKind.INTERNAL if by_paths else RequestKind.LEASE
-        failure = Failure(VerdictReason.INTERNAL_ERROR, text, probe)
+        failure = Failure(VerdictReason.INTERNAL_ERROR, text, self._probe.blamed)
         outcome = verdict.decide_failure(failure, self._consecutive)
         self._decision, self._consecutive = outcome.decision, outcome.consecutive
         now = self._env.clock.now()

@@ -10,7 +10,7 @@ from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
 from app.simulation.traffic import Trouble
-from tests.support.doubles import OwnSessions
+from tests.support.doubles import HookedConnector
 from tests.support.harness import KCM, SHOOT
 
 OTHER = "shoot--local--b"
@@ -23,29 +23,18 @@ def logs():
         yield entries
 
 
-class BrokenConnector(OwnSessions):
-    """A connector with a bug that one shoot meets."""
+class BrokenConnector(HookedConnector):
+    """One with a bug that one shoot meets."""
 
     def __init__(self, error, clock):
         self._error, self._clock = error, clock
         self.broken = True
         self.tries = []
 
-    def __call__(self, real):
-        self._real = real
-        return self
-
-    async def connect(self, secret):
+    async def before(self, secret):
         if self.broken and secret.namespace == SHOOT:
             self.tries.append(self._clock.now())
             raise self._error
-        return await self._real.connect(secret)
-
-    def consumer(self, namespace):
-        return self._real.consumer(namespace)
-
-    def forget(self, namespace):
-        self._real.forget(namespace)
 
 
 async def broken(lab, error):
