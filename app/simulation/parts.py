@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, NotFound
@@ -23,6 +23,9 @@ from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Journal
 from app.simulation.workloads import DeploymentController
 
+if TYPE_CHECKING:
+    from app.simulation.server.streams import StoreWatch
+
 _OF_OTHERS: Final = frozenset(
     {
         *("Pod", "EndpointSlice", "Service", "Lease", "Event"),
@@ -30,18 +33,6 @@ _OF_OTHERS: Final = frozenset(
     }
 )
 """Kinds that the prober does not watch: they belong to the weeder, to what people decide and to endpoint probes."""
-
-
-class Stream(Protocol):
-    """An open watch."""
-
-    def cut(self) -> None:
-        """Breaks the connection; pending events are lost."""
-        ...
-
-    def end(self) -> None:
-        """Ends it, a while after the last pending event."""
-        ...
 
 
 def watched(kind: str) -> Watched | None:
@@ -64,14 +55,14 @@ class OpenWatches:
         self.most: Counter[str] = Counter()
         """The maximum number of watches open at the same time, by kind."""
         self._stalled: set[str] = set()
-        self._served: list[tuple[str, Stream]] = []
+        self._served: list[tuple[str, StoreWatch]] = []
 
     def open_now(self, kind: str) -> int:
         """Returns the number of open watches of a kind."""
         return len(self._of(kind))
 
     @contextmanager
-    def serving(self, kind: str, stream: Stream) -> Iterator[None]:
+    def serving(self, kind: str, stream: "StoreWatch") -> Iterator[None]:
         """Counts a watch as long as it is open."""
         served = (kind, stream)
         self._served.append(served)
@@ -91,7 +82,7 @@ class OpenWatches:
         for stream in self._of(kind):
             stream.end()
 
-    def _of(self, kind: str) -> list[Stream]:
+    def _of(self, kind: str) -> "list[StoreWatch]":
         return [stream for each, stream in self._served if each == kind]
 
     def stall(self, what: str) -> None:
