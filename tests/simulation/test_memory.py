@@ -14,8 +14,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.kube.client import ApiClient, ApiRequest
-from app.core.kube.connections import ConnectionPool
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import ConnectionPool, RequestedRight
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route
 from app.core.model.workloads import Patch
