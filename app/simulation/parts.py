@@ -5,10 +5,9 @@ Gardenlet writes the kubeconfig Secrets of shoots, people write Pauses and Scale
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, NotFound
@@ -112,29 +111,18 @@ GARDENLET = "gardenlet"
 """The author of changes to Clusters and Secrets in the journal."""
 
 
-class Fault:
+class Fault(ExitStack):
     """A fault in effect, until it is lifted; a context manager that lifts it on exit."""
 
     def __init__(self, *undo: Callable[[], object]) -> None:
         """Remembers what ends it, in this order."""
-        self._undo = undo
+        super().__init__()
+        for each in reversed(undo):
+            self.callback(each)
 
     def lift(self) -> None:
         """Ends the fault; further calls have no effect."""
-        undo, self._undo = self._undo, ()
-        for each in undo:
-            each()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.lift()
+        self.close()
 
 
 @dataclass(slots=True)

@@ -247,7 +247,7 @@ class ShootServer:
         self.url = self._place.url(namespace)
         self._routes = tuple(routes)
         self._authorities: dict[Route, str] = {}
-        self.ca = self._place.authority(namespace)
+        self.show(place.authority(namespace))
         self.clock_off = 0.0
         """Seconds by which the server's clock is ahead."""
         self._clock = clock
@@ -261,24 +261,15 @@ class ShootServer:
         self.advance()
         return self._fleet
 
-    @property
-    def ca(self) -> str:
-        """The certificate authority that signed the server's certificate."""
-        return self.authority(Route.INTERNAL)
-
-    @ca.setter
-    def ca(self, authority: str) -> None:
-        for route in self._routes:
-            self.show(authority, route)
-
-    def authority(self, route: Route) -> str:
+    def authority(self, route: Route = Route.INTERNAL) -> str:
         """Returns the authority that signed the certificate presented on a route."""
         return self._authorities[route]
 
-    def show(self, authority: str, route: Route) -> None:
-        """Presents certificates signed by `authority` on a route from now on."""
-        self._authorities[route] = authority
-        self._place.show(self.namespace, authority, route)
+    def show(self, authority: str, route: Route | None = None) -> None:
+        """Presents certificates signed by `authority` on a route from now on, or on all of them."""
+        for each in self._routes if route is None else (route,):
+            self._authorities[each] = authority
+            self._place.show(self.namespace, authority, each)
 
     @property
     def newest_token(self) -> str:

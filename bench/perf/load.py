@@ -191,7 +191,7 @@ class Load:
         found = {}
         for name in names:
             _ = self._world.faults.api_down(name)  # leaves its port to the other process
-            pair = self._place.certificate(self._world.shoot(name).ca)
+            pair = self._place.certificate(self._world.shoot(name).authority())
             found[name] = {
                 "port": self._place.port(name).number,
                 "certificate": pair.certificate.decode(),
@@ -241,7 +241,7 @@ class Load:
 
     def _reach(self, namespace: str) -> Reach:
         shoot = self._world.shoot(namespace)
-        return Reach(namespace, shoot.url, shoot.ca, shoot.newest_token)
+        return Reach(namespace, shoot.url, shoot.authority(), shoot.newest_token)
 
     async def _sample(self) -> None:
         """How late this loop is, and when each shoot was first looked at."""

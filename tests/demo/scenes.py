@@ -1,8 +1,8 @@
 """Performances and reports for tests."""
 
 from app.simulation.demo.program_api import DemoLeases, DemoProbe, ShootReport
-from app.simulation.scenarios.model import Nobody, Scene, Since, Some, Timing
 from app.simulation.scenarios.player import Performance
+from app.simulation.scenarios.scenario import Nobody, Scene, Since, Some, Timing
 
 
 def performance(

@@ -202,10 +202,9 @@ def test_a_message_is_shown_as_it_is_and_not_as_markup():
 def test_the_terminal_is_given_back():
     out = io.StringIO()
     screen = LiveScreen(Console(file=out, width=80, height=24, force_terminal=True))
-    screen.open()
-    screen.show(picture())
-    screen.tell(EventLine(1.0, "next time"))
-    screen.close()
+    with screen.live:
+        screen.show(picture())
+        screen.tell(EventLine(1.0, "next time"))
     assert "\x1b[?1049h" in out.getvalue()
     assert out.getvalue().index("\x1b[?1049h") < out.getvalue().index("\x1b[?1049l")
     assert "next time" not in out.getvalue()
@@ -237,10 +236,8 @@ def plain():
 
 def test_lines_begin_with_what_it_is_and_where_to_probe():
     screen, out = plain()
-    screen.open()
     screen.show(picture(elapsed=0.0))
     screen.show(picture(elapsed=1.0))
-    screen.close()
     assert out.getvalue().splitlines() == [
         "scenario story, 30 shoots; Ctrl-C ends it early",
         "    curl -s http://127.0.0.1:8080/api/v1/shoots",

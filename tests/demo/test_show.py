@@ -10,12 +10,12 @@ from app.simulation.builders import World
 from app.simulation.demo.child import prober_file
 from app.simulation.demo.losses import Toll
 from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer
+from app.simulation.demo.screens import PlainScreen
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
 from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
-from app.simulation.scenarios.model import cast
-from app.simulation.scenarios.scenario_file import find_scenario, parse_scenario
+from app.simulation.scenarios.scenario import cast, find_scenario, parse_scenario
 from app.simulation.server import MemoryServers
 from tests.demo.scenes import leases, said
 from tests.docs.pages import ROOT
@@ -33,17 +33,11 @@ FALSE_ALARMS = find_scenario("false-alarms", 14)
 SEED_NETWORK = find_scenario("seed-network", 4)
 
 
-class Screen:
+class Screen(PlainScreen):
     """Keeps what it is given."""
 
     def __init__(self, *, stays=True):
         self.told, self.pictures, self.stays = [], [], stays
-
-    def open(self):
-        return
-
-    def close(self):
-        return
 
     def show(self, picture):
         self.pictures.append(picture)

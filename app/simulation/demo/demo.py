@@ -25,8 +25,7 @@ from app.simulation.demo.program_api import read_shoots, session
 from app.simulation.demo.screens import LiveScreen, PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
 from app.simulation.demo.show import Show
-from app.simulation.scenarios.model import OwnShoot, cast
-from app.simulation.scenarios.scenario_file import find_scenario
+from app.simulation.scenarios.scenario import OwnShoot, cast, find_scenario
 from app.simulation.server import Loopback, SimulatedServers
 
 T = TypeVar("T")
@@ -180,9 +179,10 @@ class DemoRun:
         server, out = f"http://{self._addresses.api}", self._out
         program = await opened.enter_async_context(session(server))
         console = Console(file=out)
-        live = out.isatty() and not console.is_dumb_terminal
-        screen = LiveScreen(console) if live else PlainScreen(out, gone=self._stop.set)
-        opened.callback(screen.close)
+        screen: LiveScreen | PlainScreen = PlainScreen(out, gone=self._stop.set)
+        if out.isatty() and not console.is_dumb_terminal:
+            screen = LiveScreen(console)
+            opened.enter_context(screen.live)
         patience = format_duration(HEALTH_TIMEOUT)
         hints = (
             f"The page: {server}/; in another terminal: dwd shoots --server {server}",
@@ -190,7 +190,6 @@ class DemoRun:
             f"Log: {log}. Machines are given up {patience} after their node; in Gardener after 10 min.",
         )
         show = Show(self._clock, self._scenario.name, self._parts, seed, screen, hints)
-        screen.open()
         _ = self._tasks.shared(lambda: show.watch(partial(read_shoots, program)), "screen")
         _ = self._tasks.shared(lambda: self._play(show), "scenario")
         return show

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation.builders import World, known_at
+from app.simulation.demo.pod_story import Restart
 from app.simulation.demo.program_api import ShootReport
-from app.simulation.scenarios.model import short
 from app.simulation.scenarios.player import Performance
+from app.simulation.scenarios.scenario import short
 from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.views import machine_view, ready
 
@@ -37,23 +38,6 @@ class NodeLoss:
     harm: Harm
     below_limit: bool = False
     """Whether too few Leases of the shoot were late for a scale-down."""
-
-
-class Seen(Protocol):
-    """An event of a shoot."""
-
-    @property
-    def at(self) -> float:
-        """The instant of the event."""
-        ...
-
-    @property
-    def shoot(self) -> str:
-        """The short name of the shoot."""
-        ...
-
-
-T = TypeVar("T", bound=Seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +160,14 @@ def by_scene(
     }
 
 
+Seen = TypeVar("Seen", NodeLoss, "Met", Restart)
+
+
 def sorted_out(
-    performances: Sequence[Performance], seen: Iterable[T], *, of_seed: bool = False
-) -> Mapping[int, list[T]]:
+    performances: Sequence[Performance], seen: Iterable[Seen], *, of_seed: bool = False
+) -> Mapping[int, list[Seen]]:
     """Groups events by scene: each belongs to the last scene that had begun with its shoot, or `of_seed`."""
-    found: dict[int, list[T]] = {each.number: [] for each in performances}
+    found: dict[int, list[Seen]] = {each.number: [] for each in performances}
     for one in seen:
         to_blame = [
             each

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from app.simulation.builders import World
 from app.simulation.identities import OPERATOR
-from app.simulation.scenarios.model import short
+from app.simulation.scenarios.scenario import short
 from app.simulation.seed_pods import service_of
 from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.views import pod_view, ready, terminating

@@ -61,20 +61,15 @@ class LiveScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
         # No thread of its own draws: every picture is drawn when it is made, in the event loop.
-        self._live = Live(console=console, screen=True, auto_refresh=False)
-
-    def open(self) -> None:
-        self._live.start()
+        self.live = Live(console=console, screen=True, auto_refresh=False)
+        """Has the terminal while it is entered."""
 
     def show(self, picture: Picture) -> None:
         size = self._console.size
-        self._live.update(draw(picture, size.width, size.height), refresh=True)
+        self.live.update(draw(picture, size.width, size.height), refresh=True)
 
     def tell(self, told: EventLine) -> None:
         """Does nothing: the next picture contains the event."""
-
-    def close(self) -> None:
-        self._live.stop()
 
 
 def draw(picture: Picture, width: int, height: int) -> Group:
@@ -234,16 +229,13 @@ class PlainScreen:
     """Writes lines."""
 
     stays = False
-    """Always false: there may be no person to end the demo."""
+    """There may be no person to end the demo."""
 
     def __init__(self, out: TextIO, gone: Callable[[], None]) -> None:
         """Writes to `out`; calls `gone` when its reader has closed it."""
         self._out, self._gone = out, gone
         self._due = EVERY
         self._begun = False
-
-    def open(self) -> None:
-        """Nothing is to be taken."""
 
     def show(self, picture: Picture) -> None:
         """Writes what the demo is, once; then a summary whenever one is due."""
@@ -261,9 +253,6 @@ class PlainScreen:
     def tell(self, told: EventLine) -> None:
         """Writes what has happened."""
         self._write(f"{stamp(told.at):>6}  {told.text}")
-
-    def close(self) -> None:
-        """Nothing is to be given back."""
 
     def _write(self, line: str) -> None:
         if not write(self._out, line):

@@ -19,8 +19,8 @@ from app.simulation.demo.pod_story import History, PodWitness, Restart, saving
 from app.simulation.demo.wording import CONTROLLERS, Pods, TrueReplicas
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.network import ServerPlace
-from app.simulation.scenarios.model import PREFIX, DemoMode, Part, Scenario, populate
 from app.simulation.scenarios.player import Player
+from app.simulation.scenarios.scenario import PREFIX, DemoMode, Part, Scenario, populate
 
 HEALTH_TIMEOUT: Final = 30.0
 """Seconds after which the simulated machine-controller-manager replaces a node that is not Ready. Gardener's default

@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from app.core.clock import Clock
 from app.core.tasks import happens
@@ -19,10 +19,11 @@ from app.simulation.demo.losses import (
 )
 from app.simulation.demo.pod_story import AllBack, Happening, saving
 from app.simulation.demo.program_api import NoDemoAnswer, ShootReport
+from app.simulation.demo.screens import LiveScreen, PlainScreen
 from app.simulation.demo.seed import Seed
 from app.simulation.demo.wording import EventLine, Picture
-from app.simulation.scenarios.model import Part
 from app.simulation.scenarios.player import Performance
+from app.simulation.scenarios.scenario import Part
 
 LOOK: Final = 1.0
 """Seconds between requests to the program."""
@@ -32,31 +33,6 @@ _PATIENCE: Final = 20.0
 _SETTLING: Final = 180.0
 # The number of event lines that are kept.
 _LATEST: Final = 20
-
-
-class DemoScreen(Protocol):
-    """A screen of the demo."""
-
-    @property
-    def stays(self) -> bool:
-        """Whether the demo continues after the scenario until a person ends it."""
-        ...
-
-    def open(self) -> None:
-        """Begins."""
-        ...
-
-    def show(self, picture: Picture) -> None:
-        """Shows the current picture."""
-        ...
-
-    def tell(self, told: EventLine) -> None:
-        """Reports events."""
-        ...
-
-    def close(self) -> None:
-        """Closes the screen; later output remains visible."""
-        ...
 
 
 ShootStates = Callable[[], Awaitable[Mapping[str, ShootReport]]]
@@ -72,7 +48,7 @@ class Show:
         scenario: str,
         parts: Sequence[Part],
         seed: Seed,
-        screen: DemoScreen,
+        screen: LiveScreen | PlainScreen,
         hints: Sequence[str],
     ) -> None:
         self._clock, self._began = clock, clock.now()

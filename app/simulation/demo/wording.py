@@ -27,8 +27,8 @@ from app.simulation.demo.pod_story import (
     ServiceBack,
 )
 from app.simulation.demo.program_api import DemoLeases, ShootReport
-from app.simulation.scenarios.model import Nobody, Scene, short
 from app.simulation.scenarios.player import Performance
+from app.simulation.scenarios.scenario import Nobody, Scene, short
 
 CONTROLLERS: Final = {
     "kcm": "kube-controller-manager",

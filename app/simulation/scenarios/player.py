@@ -9,7 +9,8 @@ from typing import assert_never
 from app.core.clock import Clock
 from app.simulation.builders import World
 from app.simulation.parts import Fault
-from app.simulation.scenarios.model import (
+from app.simulation.scenarios.actions import Touches
+from app.simulation.scenarios.scenario import (
     Everyone,
     Named,
     Nobody,
@@ -18,7 +19,6 @@ from app.simulation.scenarios.model import (
     Scene,
     Since,
     Some,
-    Touches,
 )
 
 
