@@ -177,7 +177,7 @@ class WeederController:
         """Subscribes to services, leadership and pauses, and runs for ever."""
         self._env.seed.subscribe(self)
         self._env.leadership.subscribe(self._leadership_changed)
-        self._env.pauses.subscribe(self._registry.judge_again)
+        self._env.pauses.subscribe(lambda _namespace: self._registry.judge_again())
         if self._env.seed.watch_state().synced and not self._listed:
             self.services_relisted(Relisted(None, tuple(self._env.seed.services())))
         await self._past.run()
