@@ -15,7 +15,7 @@ from app.core.model.probing import ProbeResult
 from app.core.model.scaling_runs import StepResult, Trigger
 from app.core.model.weeding import DeletionResult, WeederPolicy
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.overrides.cache import OverrideCache, WeederPauses
+from app.core.overrides.cache import OverrideCache
 from app.core.overrides.gauges import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
@@ -338,7 +338,7 @@ class WeederLoop:
                 policy,
                 adapters.seed,
                 adapters.leadership,
-                pauses=WeederPauses(decisions.view),
+                pauses=decisions.view,
                 clock=core.clock,
                 tasks=core.tasks,
                 notice_bus=core.notice_bus,

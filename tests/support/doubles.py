@@ -48,12 +48,12 @@ class SetLeadership:
 
 
 class SetPauses:
-    """A `Pauses` whose contents are set by hand."""
+    """Pauses as the weeder sees them, whose contents are set by hand."""
 
     def __init__(self) -> None:
         self._synced = True
         self._paused: dict[str, str] = {}
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[str | None], None]] = []
 
     @property
     def synced(self) -> bool:
@@ -69,7 +69,7 @@ class SetPauses:
         """Returns why pods of a namespace must not be deleted now; None if they may be."""
         return self._paused.get(namespace)
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
+    def subscribe(self, listener: Callable[[str | None], None]) -> None:
         """Calls `listener` after each change."""
         self._listeners.append(listener)
 
@@ -85,7 +85,7 @@ class SetPauses:
 
     def _tell(self) -> None:
         for listener in self._listeners:
-            listener()
+            listener(None)
 
 
 class OwnSessions:
