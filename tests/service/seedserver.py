@@ -47,7 +47,8 @@ class Seed:
 
     def taken_by(self, holder):
         """Another instance takes the prober's Lease, without asking."""
-        lease = self.leases[PROBER_LEASE]
+        fresh = {"metadata": {"name": PROBER_LEASE}, "spec": {"leaseDurationSeconds": 1}}
+        lease = self.leases.get(PROBER_LEASE, fresh)
         self._keep(lease | {"spec": lease["spec"] | {"holderIdentity": holder}})
 
     async def __call__(self, asked: Asked) -> None:
@@ -85,9 +86,9 @@ class Seed:
             name = asked.path.rsplit("/", 1)[1]
             found = self.leases.get(name)
             return await asked.answer(found or {}, 404 if found is None else 200)
-        self.writes.append(f"{asked.method} lease")
         body = json.loads(asked.body)
         metadata = body["metadata"]
+        self.writes.append(f"{asked.method} lease {metadata['name']}")
         known = self.leases.get(metadata["name"])
         if asked.method == "PUT" and metadata["resourceVersion"] != _version(known):
             return await asked.answer({"message": "newer"}, 409)

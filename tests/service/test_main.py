@@ -248,11 +248,16 @@ async def test_the_weeder_takes_its_own_lease_is_ready_and_gives_it_back_at_its_
     assert found.events("info")[-1] == "stopped"
 
 
-async def test_both_loops_in_one_process_have_both_leases_and_give_both_back(serve):
+async def test_both_loops_in_one_process_take_the_weeders_lease_after_the_probers_and_give_both_back(
+    serve,
+):
+    """While another one holds the prober's, the weeder's is free, and not taken."""
     seed = Seed()
+    seed.taken_by("another")
     async with serve(seed, *QUICK) as found:
         await until(lambda: seed.holders.get(WEEDER_LEASE))
-        assert seed.holders[WEEDER_LEASE] == seed.holders[PROBER_LEASE]
+        assert seed.holders[WEEDER_LEASE] == seed.holders[PROBER_LEASE] != "another"
+        assert seed.writes[0] == f"PUT lease {PROBER_LEASE}"
         code, ready = await found.get("health", "/readyz?verbose")
         assert code == 200, ready
         assert "endpointslices-synced" in ready
@@ -267,6 +272,7 @@ async def test_both_loops_in_one_process_have_both_leases_and_give_both_back(ser
             shoots = await found.get("API", "/api/v1/shoots")
         assert shoots[0] == 200
     assert seed.holders == {PROBER_LEASE: "", WEEDER_LEASE: ""}
+    assert seed.writes[-2:] == [f"PUT lease {each}" for each in (WEEDER_LEASE, PROBER_LEASE)]
     assert found.events("info")[-1] == "stopped"
 
 
