@@ -9,7 +9,7 @@ Where to start:
 
 - The verdict is made in `app.prober.rules.verdict`, from the state that `app.prober.rules.leases` gives each lease.
 - Why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
-  on the resource, and in the log; all of them come from one notice (`app.prober.scaling_messages`).
+  on the resource, and in the log; all of them come from one notice (`app.prober.messages`).
 - Whether a pod is deleted is decided in `app.weeder.rules`; why a pod was kept is in
   `GET /api/v1/weeders/NAMESPACE/SERVICE`.
 
@@ -24,7 +24,7 @@ The path of one lease, from its JSON to the Event:
                                 written. A second reading has to confirm it
     prober.rules.schedule       says when to look again
     prober.scaling              makes one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
-    prober.scaling_messages     publishes one notice for log, metrics, history and Event (core.reporting)
+    prober.messages             publishes one notice for log, metrics, history and Event (core.reporting)
 
 In endpoint mode the probe is `GET /version` by the internal and the external route (`PathProbe`);
 `prober.rules.paths` says what the result means. From the verdict on everything is the same. Endpoint probes
@@ -39,7 +39,7 @@ The path of one pod, from the EndpointSlice that shows its service ready again t
     weeder.rules                decides: Delete, as its back-off lasts 130 s more; or Keep, and why
     weeder.rate_limiter         waits for the namespace's turn: 20 deletions a second in all
     weeder.deletions            sends DELETE with the uid and resourceVersion that were judged; right before, the
-                                recovery may call it off (RecoveryRunner._starting)
+                                recovery may call it off (RecoveryRunner.check_may_send)
     weeder.messages             publishes one notice for log, metrics, history and Event (core.reporting)
 """
 

@@ -180,7 +180,7 @@ def scenarios() -> str:
     """
     # Imported here: it loads the whole simulation, which would delay every other command.
     with simulation_needed():
-        from app.simulation.scenarios.scenario_file import listed  # noqa: PLC0415 - see above
+        from app.simulation.scenarios.scenario import listed  # noqa: PLC0415 - see above
 
     return "".join(f"{each.name:<13} {each.about}\n" for each in listed())
 

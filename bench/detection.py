@@ -21,7 +21,7 @@ from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
-from app.prober.environment import ProberEnvironment, ProbeSlots, ScaleUpRateLimit
+from app.prober.environment import ProberEnvironment
 from app.service.loops import OverrideFeature
 from app.simulation import manifests
 from app.simulation.builders import World
@@ -171,8 +171,6 @@ def _environment(process: SimulatedProcess, policy: ProberPolicy) -> ProberEnvir
         tasks=core.tasks,
         notice_bus=core.notice_bus,
         chance=core.chance,
-        slots=ProbeSlots(),
-        scale_ups=ScaleUpRateLimit(),
         overrides=decisions.view,
         override_service=decisions.override_service,
     )
@@ -187,7 +185,7 @@ async def _delay(world: World, clock: Clock, chance: random.Random) -> float | N
         await clock.sleep(0.5)
     await clock.sleep(_WAIT / 4)  # it may have been seen before it could be known
     known = world.known_at(_SHOOT, since=begun)
-    return written[0].sent - (known if known is not None else clock.now())
+    return written[0].at - (known if known is not None else clock.now())
 
 
 def table(found: Iterable[tuple[Setting, Delays]]) -> str:

@@ -6,33 +6,45 @@ from typing import Final
 from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client.exposition import choose_encoder
 from prometheus_fastapi_instrumentator import Instrumentator
+from starlette.types import ASGIApp
 
 from app.api import stream
+from app.api.auditing import Auditing
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import allowed, operation_id
-from app.api.document import complete
+from app.api.document import build, complete
 from app.api.health import PATHS as HEALTH
 from app.api.health import Health, health_router
-from app.api.middleware import (
-    Middleware,
-    put_before_api,
-    put_before_health,
-    put_before_metrics,
+from app.api.limits import (
+    CALLER,
+    PEER,
+    SCRAPER,
+    Limiter,
+    RateLimits,
+    RequestQueue,
+    SerializedRequests,
+    address_of,
+    share_of,
 )
+from app.api.middleware import BodyLimit, RequestGuard
+from app.api.page.router import Rows
 from app.api.page.router import router as page_router
+from app.api.page.site import Browsers
+from app.api.problems import handle_problems
 from app.api.routers import operations, pause, resources, shoots, status, weeders
-from app.api.schemas import Schema
 from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.metrics import Format, Metrics, Slices
+
+Middleware = Callable[[ASGIApp], ASGIApp]
 
 PATH: Final = "/metrics"
 _OPEN_METRICS: Final = "application/openmetrics-text"
 # The last line of an OpenMetrics exposition.
 _END: Final = b"# EOF\n"
 
-Schema.build()  # a server builds them as it is imported, before its event loop runs
+build()  # as it is imported: before the event loop runs
 
 
 def metrics_router(shown: Metrics) -> APIRouter:
@@ -103,7 +115,7 @@ def create_api(
         redirect_slashes=False,
         generate_unique_id_function=operation_id,
     )
-    app.state.context, app.state.streams = context, streams
+    app.state.context, app.state.streams, app.state.rows = context, streams, Rows()
     for router in (
         status.router,
         shoots.router,
@@ -128,21 +140,32 @@ def create_api(
         excluded_handlers=[f"^{path}$" for path in (*HEALTH, PATH)],
         registry=metrics.registry,
     ).instrument(app)
-    return put_before_api(
-        app, now or context.process.now, authentication, local_only=local_only, origins=origins
-    )
+    now = now or context.process.now
+    handle_problems(app)
+    # Starlette calls the middleware that was added last first.
+    app.add_middleware(SerializedRequests, turns=RequestQueue(now), who=share_of)
+    app.add_middleware(RateLimits, limiter=Limiter(CALLER, now), who=share_of)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(authentication)
+    app.add_middleware(Browsers)
+    app.add_middleware(RateLimits, limiter=Limiter(PEER, now), who=address_of)
+    app.add_middleware(RequestGuard, local_only=local_only, origins=origins)
+    app.add_middleware(Auditing, audit=context.audit, routes=app.routes, exists=context.has_shoot)
+    return app
 
 
 def create_health_app(health: Health, *, local_only: bool = False) -> FastAPI:
     """Create the application of the health port, which other requests cannot keep from answering (threat T15).
 
+    It has no limits, as the kubelet's probes must always be answered.
+
     Args:
         health: The checks of liveness and readiness.
         local_only: The address is a loopback one: accept only a Host that names this machine.
     """
-    app = _bare("health")
-    app.include_router(health_router(health))
-    return put_before_health(app, local_only=local_only)
+    app = _bare("health", health_router(health))
+    app.add_middleware(RequestGuard, local_only=local_only)
+    return app
 
 
 def create_metrics_app(
@@ -154,16 +177,26 @@ def create_metrics_app(
 ) -> FastAPI:
     """Create the application of the metrics port, which serves `/metrics` alone.
 
+    Scrapes take turns, as one keeps the event loop as long as a page.
+
     Args:
         metrics: The metrics to show.
         now: The current instant, as `Clock.now`.
         scraping: Middleware that authenticates scrapers; by default anybody may scrape.
         local_only: The address is a loopback one: accept only a Host that names this machine.
     """
-    app = _bare("metrics")
-    app.include_router(metrics_router(metrics))
-    return put_before_metrics(app, now, scraping, local_only=local_only)
+    app = _bare("metrics", metrics_router(metrics))
+    app.add_middleware(SerializedRequests, turns=RequestQueue(now), who=address_of)
+    app.add_middleware(scraping)
+    app.add_middleware(RateLimits, limiter=Limiter(SCRAPER, now), who=address_of)
+    app.add_middleware(RequestGuard, local_only=local_only)
+    return app
 
 
-def _bare(name: str) -> FastAPI:
-    return FastAPI(title=f"dependency-watchdog {name}", openapi_url=None, redirect_slashes=False)
+def _bare(name: str, router: APIRouter) -> FastAPI:
+    """An application of these routes alone."""
+    title = f"dependency-watchdog {name}"
+    app = FastAPI(title=title, openapi_url=None, redirect_slashes=False)
+    app.include_router(router)
+    handle_problems(app)
+    return app

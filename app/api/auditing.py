@@ -6,16 +6,14 @@ it. A route adds what only it knows (the state before and after, the caller's re
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
-from fastapi import FastAPI
-from fastapi.routing import iter_route_contexts
 from starlette.requests import HTTPConnection
-from starlette.routing import compile_path
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.model.callers import CLAIMED_USER, Caller
@@ -65,47 +63,13 @@ def drafted(
     return draft
 
 
-class Aim(NamedTuple):
-    """What a request would change, judged by method and path alone."""
-
-    call: str = ""
-    """Name of the route's function; empty: no route matches."""
-    namespace: str | None = None
-    """The namespace in the path; None: the path has none."""
-
-
-NOWHERE: Final = Aim()
-
-
-class Aims:
-    """Finds the `Aim` of a request, which is needed also if a layer refuses the request before it is routed.
-
-    Args:
-        app: The application, complete with all routes.
-    """
-
-    def __init__(self, app: FastAPI) -> None:
-        self._writes = [
-            (method, compile_path(route.path or "")[0], route.name or "")
-            for route in iter_route_contexts(app.routes)
-            for method in set(route.methods or ()) - SAFE_METHODS
-        ]
-
-    def __call__(self, scope: Scope) -> Aim:
-        """The aim; `NOWHERE` if no route matches."""
-        for method, path, name in self._writes:
-            if method == scope["method"] and (found := path.match(scope["path"])) is not None:
-                return Aim(name, found.groupdict().get("namespace"))
-        return NOWHERE
-
-
 class Auditing:
     """Middleware that records each request with an unsafe method, and answers it with an `X-Request-Id`.
 
     Args:
         app: The application, the other layers included.
         audit: Takes the records.
-        aims: Returns the aim of a request.
+        routes: Those of the application.
         exists: Whether the seed has a shoot with this namespace. Only then do attempts on it count by themselves:
             callers can invent any number of names, and hide an attempt in a flood of junk (threat T24).
     """
@@ -115,12 +79,12 @@ class Auditing:
         app: ASGIApp,
         *,
         audit: AuditLog,
-        aims: Callable[[Scope], Aim] = lambda _: NOWHERE,
+        routes: Sequence[BaseRoute] = (),
         exists: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._app = app
         self._audit = audit
-        self._aims, self._exists = aims, exists
+        self._routes, self._exists = routes, exists
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
@@ -131,10 +95,20 @@ class Auditing:
         try:
             await self._app(scope, receive, answer.send)
         finally:
-            aim = self._aims(scope)
-            known = aim.namespace is not None and self._exists(aim.namespace)
-            alike = f"{aim.call} {aim.namespace}" if known else aim.call
-            self._audit.note(_attempt(scope, draft, answer, aim), alike)
+            call, namespace = self._aim(scope)
+            known = namespace is not None and self._exists(namespace)
+            alike = f"{call} {namespace}" if known else call
+            if draft.namespace is None:
+                draft.namespace = namespace
+            self._audit.note(_attempt(scope, draft, answer), alike)
+
+    def _aim(self, scope: Scope) -> tuple[str, str | None]:
+        """The call and namespace that a request is for, by method and path alone: a layer may refuse it unrouted."""
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                return found["endpoint"].__name__, found["path_params"].get("namespace")
+        return "", None
 
 
 class _AnswerSeen:
@@ -164,7 +138,7 @@ class _AnswerSeen:
         return None
 
 
-def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen, aim: Aim) -> Attempt:
+def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen) -> Attempt:
     caller = scope["state"].get("caller")
     return Attempt(
         request=answer.request,
@@ -176,7 +150,7 @@ def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen, aim: Aim) -> 
         caller=caller.name if isinstance(caller, Caller) else None,
         claimed=_claimed(scope),
         action=draft.action,
-        namespace=aim.namespace if draft.namespace is None else draft.namespace,
+        namespace=draft.namespace,
         target=draft.target,
         reason=draft.reason,
         before=draft.before,

@@ -8,6 +8,7 @@
 
 import asyncio
 import math
+import types
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
@@ -36,14 +37,14 @@ _MOST_CALLERS: Final = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The limits of one caller."""
+    """The limits of one caller, or of one budget of reviews."""
 
     rate: float
     """Requests per second, over time."""
     burst: float
     """Requests at once, after an idle period."""
-    at_once: int | None = None
-    """Concurrent requests; None: the limits on connections are enough."""
+    at_once: float = math.inf
+    """Concurrent requests; without a limit where those on connections are enough."""
 
 
 PEER: Final = Allowance(rate=300, burst=600)
@@ -56,14 +57,12 @@ SCRAPER: Final = Allowance(rate=5, burst=20, at_once=2)
 """One address on the metrics port, which may be open to everybody."""
 
 
+@dataclass(slots=True)
 class _Account:
     """Token bucket and concurrent requests of one caller."""
 
-    __slots__ = ("bucket", "in_flight")
-
-    def __init__(self, allowance: Allowance, now: float) -> None:
-        self.bucket = Bucket(allowance.rate, allowance.burst, now)
-        self.in_flight = 0
+    bucket: Bucket
+    in_flight: int = 0
 
 
 class Limiter:
@@ -91,8 +90,8 @@ class Limiter:
 
     def begin(self, who: str) -> bool:
         """Whether the caller may have one more concurrent request; if so, `end` must follow."""
-        account, most = self._account(who), self._allowance.at_once
-        if most is not None and account.in_flight >= most:
+        account = self._account(who)
+        if account.in_flight >= self._allowance.at_once:
             return False
         account.in_flight += 1
         return True
@@ -105,7 +104,8 @@ class Limiter:
     def _account(self, who: str) -> _Account:
         account = self._accounts.get(who)
         if account is None:
-            account = self._accounts[who] = _Account(self._allowance, self._now())
+            bucket = Bucket(self._allowance.rate, self._allowance.burst, self._now())
+            account = self._accounts[who] = _Account(bucket)
             if len(self._accounts) > _MOST_CALLERS:
                 self._accounts.popitem(last=False)
         else:
@@ -250,10 +250,10 @@ class RequestQueue(RoundRobin):
     def missing(self) -> float | None:
         return None if self._taken else max(0.0, self._free_at - self.now())
 
-    def given(self, key: str) -> None:  # noqa: ARG002 - one turn at a time, whoever has it
+    def given(self, _key: str, /) -> None:
         self._taken = True
 
-    def returned(self, key: str) -> None:  # noqa: ARG002 - as above
+    def returned(self, _key: str, /) -> None:
         self.end(0.0)
 
     def end(self, seconds: float) -> None:
@@ -282,22 +282,16 @@ class SerializedRequests:
             await self._app(scope, receive, send)
             return
         await self._turns.wait(self._who(scope))
-        await _UntilSuspended(self._app(scope, receive, send), self._turns)
+        await self._until_suspended(self._app(scope, receive, send))
 
+    @types.coroutine
+    def _until_suspended(self, request: Awaitable[None]) -> Generator[Any, Any, None]:
+        """Await `request`, and end its turn when it first suspends, or has finished.
 
-class _UntilSuspended:
-    """Awaits `work`, and ends its turn when it first suspends, or has finished.
-
-    It drives the coroutine by hand, as only that shows when it suspends. A request that waits for the seed must not
-    keep others from their turns.
-    """
-
-    def __init__(self, work: Awaitable[None], turns: RequestQueue) -> None:
-        self._work = work
-        self._turns = turns
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        work = self._work.__await__()
+        It drives the coroutine by hand, as only that shows when it suspends. A request that waits for the seed must not
+        keep others from their turns.
+        """
+        work = request.__await__()
         step, ended = partial(next, work), False
         while True:
             began = self._turns.now()

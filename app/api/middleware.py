@@ -1,37 +1,23 @@
 """The middleware between a port and its application (threats T9, T15, T17): raw ASGI.
 
-The API's port has all layers, each with what goes wrong without it in docs/architecture.md#one-call-of-the-api; the
-ports of health and metrics have a part of them.
+`app.api.application` puts the layers of each port together; what each is for is in
+docs/architecture.md#one-call-of-the-api.
 """
 
 import asyncio
 import ipaddress
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 import structlog
-from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.auditing import Aims, Auditing
-from app.api.limits import (
-    CALLER,
-    PEER,
-    SAFE,
-    SCRAPER,
-    Limiter,
-    RateLimits,
-    RequestQueue,
-    SerializedRequests,
-    address_of,
-    share_of,
-)
-from app.api.page.site import Browsers
-from app.api.problems import METHODS, Problem, ProblemType, handle_problems, no_such_method
+from app.api.limits import SAFE
+from app.api.problems import METHODS, Problem, ProblemType, no_such_method
 from app.core.errors import trimmed
 
 # Requests that a page of another site makes through a visitor's browser (threat T17). A page of a named origin may read
@@ -389,55 +375,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replayed
-
-
-# The layers of each port, put together.
-
-
-Middleware = Callable[[ASGIApp], ASGIApp]
-
-
-def put_before_api(
-    app: FastAPI,
-    now: Callable[[], float],
-    authentication: Middleware,
-    *,
-    local_only: bool = False,
-    origins: Collection[str] = (),
-) -> FastAPI:
-    """Wrap the application of the API's port, which must have its context and all its routes; for `create_api`."""
-    handle_problems(app)
-    context = app.state.context
-    # Starlette calls the middleware that was added last first.
-    app.add_middleware(SerializedRequests, turns=RequestQueue(now), who=share_of)
-    app.add_middleware(RateLimits, limiter=Limiter(CALLER, now), who=share_of)
-    app.add_middleware(BodyLimit)
-    app.add_middleware(authentication)
-    app.add_middleware(Browsers)
-    app.add_middleware(RateLimits, limiter=Limiter(PEER, now), who=address_of)
-    app.add_middleware(RequestGuard, local_only=local_only, origins=origins)
-    app.add_middleware(Auditing, audit=context.audit, aims=Aims(app), exists=context.has_shoot)
-    return app
-
-
-def put_before_health(app: FastAPI, *, local_only: bool = False) -> FastAPI:
-    """Wrap the application of the health port, which has no limits: the kubelet's probes must always be answered."""
-    handle_problems(app)
-    app.add_middleware(RequestGuard, local_only=local_only)
-    return app
-
-
-def put_before_metrics(
-    app: FastAPI,
-    now: Callable[[], float],
-    scraping: Middleware = lambda app: app,
-    *,
-    local_only: bool = False,
-) -> FastAPI:
-    """Wrap the application of the metrics port; scrapes take turns, as one keeps the event loop as long as a page."""
-    handle_problems(app)
-    app.add_middleware(SerializedRequests, turns=RequestQueue(now), who=address_of)
-    app.add_middleware(scraping)
-    app.add_middleware(RateLimits, limiter=Limiter(SCRAPER, now), who=address_of)
-    app.add_middleware(RequestGuard, local_only=local_only)
-    return app

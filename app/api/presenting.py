@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from app.api import schemas
 from app.core.model import workloads
@@ -105,34 +105,30 @@ def pause(found: Pause, namespace: str | None) -> schemas.Pause:
 
 def resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.Resource:
     """A dependent as the watch last showed it; `view` is None if it does not exist."""
-    return schemas.Resource(**_resource(policy, view))
-
-
-def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.LiveResource:
-    """A dependent from a live read, with annotations and ETag; `view` is None if it does not exist."""
-    return schemas.LiveResource(
-        **_resource(policy, view),
-        annotations=None if view is None else dict(view.annotations),
-        etag=None if view is None else workloads.resource_etag(view),
-    )
-
-
-def _resource(policy: DependentPolicy, view: WorkloadView | None) -> dict[str, Any]:
     annotations = {} if view is None else view.annotations
     ignored = workloads.ignore_scaling(annotations) is workloads.Ignore.YES
-    return {
+    return schemas.Resource(
         **policy.ref._asdict(),
-        "optional": policy.optional,
-        "scale_up_level": policy.scale_up.level,
-        "scale_down_level": policy.scale_down.level,
-        "replicas": schemas.Replicas(
+        optional=policy.optional,
+        scale_up_level=policy.scale_up.level,
+        scale_down_level=policy.scale_down.level,
+        replicas=schemas.Replicas(
             spec=None if view is None else view.replicas,
             ready=None if view is None else view.ready,
             saved=workloads.saved_count(annotations),
         ),
-        "ignore_scaling": None if view is None else ignored,
-        "protection_active": None if view is None else view.protected,
-    }
+        ignore_scaling=None if view is None else ignored,
+        protection_active=None if view is None else view.protected,
+    )
+
+
+def live_resource(policy: DependentPolicy, view: WorkloadView | None) -> schemas.LiveResource:
+    """A dependent from a live read, with annotations and ETag; `view` is None if it does not exist."""
+    return schemas.LiveResource.of(
+        resource(policy, view),
+        annotations=None if view is None else dict(view.annotations),
+        etag=None if view is None else workloads.resource_etag(view),
+    )
 
 
 def history_entry(entry: HistoryRecord) -> schemas.HistoryEntry:

@@ -45,11 +45,12 @@ from app.core.tasks import happens
 MEDIA_TYPE: Final = "text/event-stream"
 
 
-def sse_body(event: str, json: bytes) -> bytes:
-    """An event without its id.
+def sse_event(event: EventName, data: Schema | bytes) -> bytes:
+    """An event without its id; `data` is a schema, or the JSON of one.
 
     One `data` line is enough: compact JSON has no line breaks, as those in strings are escaped.
     """
+    json = data if isinstance(data, bytes) else data.model_dump_json(by_alias=True).encode()
     return f"event: {event}\ndata: ".encode() + json + b"\n\n"
 
 
@@ -159,8 +160,9 @@ class Published:
         """An event for everything that exists and is not over, as last published."""
         for topic in sorted(self._known, key=lambda each: _IN_SNAPSHOT.index(each.kind)):
             for name, there in self._known[topic].items():
-                if _lasts(there):
-                    yield from rendered(Change(topic, name, None, there), {})
+                event = rendered(Change(topic, name, None, there), {}) if _lasts(there) else None
+                if event is not None:
+                    yield event
 
     def everything(self) -> set[Topic]:
         """The topics of all that there is."""
@@ -236,31 +238,26 @@ class Published:
         return found
 
 
-def rendered(change: Change, authors: Authors) -> Iterator[StreamEvent]:
-    """The event about a change; none for a scaling run that is forgotten, or a service that is followed no more."""
-    topic, after = change.topic, change.after
-    match topic.kind, after:
+def rendered(change: Change, authors: Authors) -> StreamEvent | None:
+    """The event about a change; None for a scaling run that is forgotten, or a service that is followed no more."""
+    (kind, namespace, _), after = change.topic, change.after
+    data: Schema | bytes
+    match kind, after:
         case ChangeKind.OVERRIDE, _:
-            yield _event(topic, EventName.OVERRIDE, _override(change, authors))
+            event, data = EventName.OVERRIDE, _override(change, authors)
         case _, RenderedShoot(json=json):
-            yield StreamEvent(topic.kind, topic.namespace, sse_body(EventName.SHOOT, json))
+            event, data = EventName.SHOOT, json
         case ChangeKind.SHOOT, None:
-            gone = ShootGone(namespace=topic.namespace or "")
-            yield _event(topic, EventName.SHOOT_GONE, gone)
+            event, data = EventName.SHOOT_GONE, ShootGone(namespace=namespace or "")
         case _, ScalingRunStatus():
-            of_shoot = topic._replace(namespace=after.namespace)
-            yield _event(of_shoot, EventName.OPERATION, Operation.of(after))
+            event, data, namespace = EventName.OPERATION, Operation.of(after), after.namespace
         case _, WeederChange():
-            yield _event(topic, EventName.WEEDER, after)
+            event, data = EventName.WEEDER, after
         case _, AuditChange():
-            yield _event(topic, EventName.AUDIT, after)
+            event, data = EventName.AUDIT, after
         case _:
-            pass
-
-
-def _event(topic: Topic, event: EventName, data: Schema) -> StreamEvent:
-    body = sse_body(event, data.model_dump_json(by_alias=True).encode())
-    return StreamEvent(topic.kind, topic.namespace, body)
+            return None
+    return StreamEvent(kind, namespace, sse_event(event, data))
 
 
 _IN_SNAPSHOT: Final = (
@@ -333,7 +330,9 @@ class Publisher:
         self._published: Published | None = None
         """None while nothing is rendered."""
         self._led: frozenset[Loop] = frozenset()
-        self._ready = asyncio.Event()
+        self.ready = asyncio.Event()
+        """Set while changes are published, which begins when everything has been rendered once: only then can a client
+        that knows the newest event resume from it."""
         self._listeners = 0
         self._listened = asyncio.Event()
         self._idle_since = 0.0
@@ -351,15 +350,6 @@ class Publisher:
         if not self._listeners:
             self._listened.clear()
             self._idle_since = self._clock.now()
-
-    @property
-    def rendering(self) -> bool:
-        """Whether changes are being published, so that a client that knows the newest event can resume from it."""
-        return self._ready.is_set()
-
-    async def ready(self) -> None:
-        """Wait until everything has been rendered once; from then on changes are published."""
-        await self._ready.wait()
 
     def snapshot(self, wanted: Wanted) -> list[bytes]:
         """Events for everything `wanted` as last published; the feed continues it from its current position."""
@@ -430,7 +420,7 @@ class Publisher:
                 # What is there at the beginning is not published: it is the state from which streams see changes.
                 everything: dict[Topic, Authors] = {each: {} for each in published.everything()}
                 await self._render(published, everything, publish=False)
-                self._ready.set()
+                self.ready.set()
                 while self._listeners or self._clock.now() - self._idle_since < _LINGER:
                     if self._leading() != self._led:
                         self._broken("another instance leads now, or this one does")
@@ -439,7 +429,7 @@ class Publisher:
             finally:
                 # The feed must know that it misses changes from here on.
                 self._published = None
-                self._ready.clear()
+                self.ready.clear()
                 self._feed.interrupt()
 
     def _leading(self) -> frozenset[Loop]:
@@ -463,7 +453,7 @@ class Publisher:
         for number, topic in enumerate(topics, start=1):
             changes = published.changes(topic)
             for change in changes if publish else ():
-                for event in rendered(change, pending[topic]):
+                if (event := rendered(change, pending[topic])) is not None:
                     self._feed.publish(*event)
             if number % _SLICE == 0:
                 await self._clock.sleep(_YIELD_SECONDS)

@@ -4,7 +4,8 @@ What is asked of it is in `app.api.request_bodies`.
 
 Names are camelCase, times RFC 3339, and a missing value is null. `Schema.of` reads a record of the loops by attribute:
 a field that has the name and the meaning of the record's, or says by `read_from` what it is there, needs no other code.
-Beside a field stands its example, from which the examples of the OpenAPI document are made (`example`).
+Beside a field stands its example, from which the examples of the OpenAPI document are made (`example`), and below it
+its description, which a server reads (`app.api.document.build`).
 """
 
 import math
@@ -75,7 +76,6 @@ class Schema(BaseModel):
         from_attributes=True,
         frozen=True,
         defer_build=True,  # `dwd` imports all of them, and needs few
-        use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
     )
 
@@ -86,13 +86,6 @@ class Schema(BaseModel):
         A field of schemas has those of the records that stand there.
         """
         return cls.model_validate(_WithFields(record, fields) if fields else record)
-
-    @classmethod
-    def build(cls) -> None:
-        """Build the validators of all schemas of this base: a server does so before its event loop runs."""
-        for each in cls.__subclasses__():
-            each.model_rebuild()
-            each.build()
 
     def public(self) -> dict[str, Any]:
         """As JSON has it: values of JSON by their public names."""

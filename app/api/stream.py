@@ -10,11 +10,11 @@ position in the feed and what its socket buffers.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import structlog
 from fastapi import Depends, Header, Query, Request, Response
@@ -36,8 +36,8 @@ from app.api.dependencies import (
     leads,
 )
 from app.api.problems import Problem, ProblemType
-from app.api.publisher import Publisher, with_id
-from app.api.schemas import EventName, Gap, Schema, SnapshotEnd, StreamEnd
+from app.api.publisher import Publisher, sse_event, with_id
+from app.api.schemas import EventName, Gap, SnapshotEnd, StreamEnd
 from app.core.clock import Clock
 from app.core.errors import WatchdogError, trimmed
 from app.core.metrics import Metrics
@@ -45,7 +45,7 @@ from app.core.model.callers import Caller
 from app.core.model.policy import Loop
 from app.core.ports import SeedChange, Watched
 from app.core.reporting.changes import USUAL, ChangeKind, Feed, Follower, FollowerTooSlow, Wanted
-from app.core.tasks import Tasks
+from app.core.tasks import Tasks, cancelled
 from app.core.web.serving import stopping_of
 
 log = structlog.get_logger(__name__)
@@ -104,7 +104,7 @@ class EventStreams:
         self.clock, self.chance = clock, chance
         self.feed = Feed(f"{chance.getrandbits(32):08x}")
         self.publisher = Publisher(context, self.feed, clock, self._end_all)
-        self._open: set[asyncio.Future[str]] = set()
+        self._open: set[asyncio.Future[str | None]] = set()
         """One future for each open stream; its result is the reason to end that stream."""
         self._by_caller: Counter[str] = Counter()
         self._stopped: str | None = None
@@ -146,17 +146,17 @@ class EventStreams:
 
     def newest(self) -> str | None:
         """The id of the newest event, for a client to resume from; None while nothing is published."""
-        return self.feed.id_of(self.feed.position) if self.publisher.rendering else None
+        return self.feed.id_of(self.feed.position) if self.publisher.ready.is_set() else None
 
     @contextmanager
-    def place(self, caller: str) -> Iterator[asyncio.Future[str]]:
+    def place(self, caller: str) -> Iterator[asyncio.Future[str | None]]:
         """Take one of the caller's streams; yields a future that is set to a reason when the stream must end.
 
         Raises:
             Problem: There are too many streams, or the process stops.
         """
         self._check(caller)
-        ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._open.add(ended)
         self._by_caller[caller] += 1
         self.publisher.join()
@@ -180,16 +180,8 @@ class EventStreams:
             raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=_BUSY)
 
 
-class _Over(Exception):
-    """Ends the stream; `reason` goes to the client, and is None if that has disconnected."""
-
-    def __init__(self, reason: str | None) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-
 class EventStream(Response):
-    """The answer that sends events to one client until one of several tasks ends the stream.
+    """The answer that sends events to one client until there is a reason to end the stream.
 
     Args:
         streams: Has the parts that all streams share.
@@ -217,39 +209,38 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
-        reason: str | None = None
         with self._streams.place(self._caller.name) as ended:
+            # Each returns a reason to end the stream, which the client is told; None: it has left.
+            until: list[Coroutine[Any, Any, str | None]]
+            until = [self._too_slow(), _gone(receive), self._denied(), _stopping(scope)]
+            tasks = [asyncio.ensure_future(each) for each in until]
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._speak())
-                    group.create_task(self._until_gone(receive))
-                    group.create_task(self._until_denied())
-                    group.create_task(self._until_ended(ended))
-                    group.create_task(self._until_stopping(stopping_of(scope)))
-            except* _Over as over:
-                reasons = [each.reason for each in over.exceptions if isinstance(each, _Over)]
-                reason = None if None in reasons else reasons[0]
-            if reason is not None:
-                await self._say_farewell(reason)
+                over, _ = await asyncio.wait([ended, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                reasons = [each.result() for each in over]
+            finally:
+                await cancelled(*tasks)
+            if None not in reasons:
+                await self._say_farewell(str(reasons[0]))
 
     # Sending.
 
-    async def _speak(self) -> None:
-        await self._streams.publisher.ready()
+    async def _too_slow(self) -> str:
+        """Send events until the client does not keep up."""
+        await self._streams.publisher.ready.wait()
         await self._start()
         try:
             await self._tell()
         except (FollowerTooSlow, TimeoutError) as error:
             why = str(error) or f"nothing was read for {_STALLED:.0f} s"
             log.info("a stream was too slow", caller=self._caller.name, why=why)
-            raise _Over(f"too slow: {why}") from error
+            return f"too slow: {why}"
 
     async def _start(self) -> None:
         self._started = True
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await self._send(head)
 
-    async def _tell(self) -> None:
+    async def _tell(self) -> NoReturn:
         feed, last_id = self._streams.feed, self._last_id
         after = feed.position if last_id is None else feed.resume(last_id)
         retry = self._streams.chance.uniform(*_RETRY)
@@ -267,7 +258,7 @@ class EventStream(Response):
         Only the end of the snapshot has an id: a client that loses the connection before that starts anew.
         """
         gap = Gap(reason="the events after the last one that you have seen are not remembered here")
-        batch = [_body(EventName.GAP, gap)]
+        batch = [sse_event(EventName.GAP, gap)]
         events = self._streams.publisher.snapshot(self._wanted)
         size = 0
         for event in events:
@@ -276,10 +267,10 @@ class EventStream(Response):
             if size >= _BATCH:
                 await self._say(b"".join(batch))
                 batch, size = [], 0
-        end = _body(EventName.SNAPSHOT_END, SnapshotEnd(items=len(events)))
+        end = sse_event(EventName.SNAPSHOT_END, SnapshotEnd(items=len(events)))
         await self._say(b"".join([*batch, with_id(name, end)]))
 
-    async def _follow(self, follower: Follower) -> None:
+    async def _follow(self, follower: Follower) -> NoReturn:
         """Send events as they come; raises FollowerTooSlow or TimeoutError if the client does not keep up."""
         name_of = self._streams.feed.id_of
         while True:
@@ -295,7 +286,7 @@ class EventStream(Response):
             await self._send(message)
 
     async def _say_farewell(self, reason: str) -> None:
-        end = _body(EventName.END, StreamEnd(reason=reason))
+        end = sse_event(EventName.END, StreamEnd(reason=reason))
         try:
             if not self._started:
                 await self._start()
@@ -303,32 +294,24 @@ class EventStream(Response):
         except TimeoutError:
             log.debug("a stream ended before its last event was read", caller=self._caller.name)
 
-    # The reasons to end it; each task raises `_Over`.
-
-    async def _until_gone(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        raise _Over(None)
-
-    async def _until_denied(self) -> None:
+    async def _denied(self) -> str:
         while True:
             # Spread, so that streams that began together are not all reviewed at the same moment.
             await self._streams.clock.sleep(self._streams.chance.uniform(0.9, 1.0) * REVIEW)
             try:
                 await self._review()
             except (Problem, WatchdogError) as error:
-                raise _Over(str(error)) from error
-
-    async def _until_ended(self, ended: asyncio.Future[str]) -> None:
-        raise _Over(await asyncio.shield(ended))
-
-    async def _until_stopping(self, stopping: asyncio.Event) -> None:
-        await stopping.wait()
-        raise _Over("the server is stopping")
+                return str(error)
 
 
-def _body(event: EventName, data: Schema) -> bytes:
-    return publisher.sse_body(event, data.model_dump_json(by_alias=True).encode())
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _stopping(scope: Scope) -> str:
+    await stopping_of(scope).wait()
+    return "the server is stopping"
 
 
 async def streams_of(request: Request) -> EventStreams:

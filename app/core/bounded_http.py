@@ -14,23 +14,27 @@ aiohttp's own behaviour is too trusting for that:
 
 import asyncio
 import functools
+import socket
 import ssl
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final, cast
 
 import aiohttp
+from aiohttp.abc import ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_parser import RawResponseMessage
 
 from app.core.bounded_tls import BoundedContext, BoundedTls, Greeting, secured
 from app.core.clock import stopwatch
 from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue
+from app.core.name_lookup import Found
 
 READ_AHEAD: Final = 64 * 1024
 """Bytes of a body that may wait to be read, and 16 times as many chunks; briefly twice that."""
 # Bytes that are parsed without looking at the stopwatch: at worst 1,400 chunks, 5 ms.
 _SLICE: Final = 8 * 1024
+_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 _INTERIM: Final = range(100, 200)
 _MOST_INTERIM: Final = 10
 # Bytes of chunk framing that any body may have: that of 4,096 chunks ...
@@ -252,7 +256,8 @@ class BoundedConnector(aiohttp.TCPConnector):
 
     def __init__(self, **more: Any) -> None:  # noqa: ANN401 - aiohttp's own
         """Takes the arguments of `aiohttp.TCPConnector`."""
-        super().__init__(**more)
+        # No common limit: one slow server must not make others wait. No cache: each attempt looks its name up itself.
+        super().__init__(limit=0, use_dns_cache=False, **more)
         self._factory = bounded_readers()  # aiohttp has no public way to set it
 
     async def _wrap_create_connection(  # type: ignore[override]  # of what aiohttp calls it with
@@ -282,6 +287,33 @@ class BoundedConnector(aiohttp.TCPConnector):
             raise aiohttp.ClientConnectorError(req.connection_key, error) from error
         reader.connection_made(transport)
         return transport, reader
+
+
+def bare_session(
+    connector: BoundedConnector,
+    *middlewares: aiohttp.ClientMiddlewareType,
+    **more: Any,  # noqa: ANN401 - the other arguments of `aiohttp.ClientSession`
+) -> aiohttp.ClientSession:
+    """Returns a session without cookies, proxies from the environment, decompression and time limits of aiohttp."""
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,  # no proxy variables, no .netrc
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # callers have their own
+        middlewares=middlewares,
+        **more,
+    )
+
+
+def resolved(host: str, port: int, found: Found) -> list[ResolveResult]:
+    """Returns the addresses of a host as aiohttp's connector wants them."""
+    return [
+        ResolveResult(
+            hostname=host, host=address, port=port, family=family, proto=0, flags=_NUMERIC
+        )
+        for family, address in found
+    ]
 
 
 def asks_once(closed: type[aiohttp.ClientError]) -> aiohttp.ClientMiddlewareType:

@@ -28,7 +28,7 @@
         ├── BadAnswer             3xx, HTML with 200, wrong kind, cut or compressed bodies
         └── LimitExceeded         longer, deeper or more than we are willing to read
 
-Errors of libraries are translated where they enter (`core/kube/failures`), with the cause chained. Messages are for
+Errors of libraries are translated where they enter (`core/kube/connections`), with the cause chained. Messages are for
 operators: one trimmed line, without control characters, tokens and keys.
 """
 

@@ -185,11 +185,11 @@ class RoundRobin(abc.ABC):
         """Returns the seconds until a turn may be given; None: not before `give` is called again."""
 
     @abc.abstractmethod
-    def given(self, key: str) -> None:
+    def given(self, key: str, /) -> None:
         """Counts a turn that is given now."""
 
     @abc.abstractmethod
-    def returned(self, key: str) -> None:
+    def returned(self, key: str, /) -> None:
         """Takes a turn back, from a waiter that was cancelled as it came or does not need it any more."""
 
     def following(self) -> str:
@@ -225,9 +225,12 @@ class RoundRobin(abc.ABC):
         """Gives as many turns as may be given now; comes back when the next one may, if anybody still waits."""
         while self._waiting and (seconds := self.missing()) is not None:
             if seconds > 0:
-                if self._timer is None:
-                    loop = asyncio.get_running_loop()
-                    self._timer = loop.call_later(seconds, self._time_has_come)
+                loop = asyncio.get_running_loop()
+                at = loop.time() + seconds
+                if self._timer is None or at < self._timer.when():
+                    if self._timer is not None:
+                        self._timer.cancel()
+                    self._timer = loop.call_at(at, self._time_has_come)
                 return
             key = self.following()
             parts = self._waiting[key]

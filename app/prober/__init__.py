@@ -6,8 +6,8 @@
 - Scaling: the package `scaling` makes at most one scaling run of a shoot at a time, level by level, and carries out
   what people ask for.
 - All shoots: `registry` keeps the runners, `controller` starts and stops them as Clusters come and go.
-- Reporting: `messages` and `scaling_messages` make the notices and their words for Events, `status` follows
-  protection, and is what the API shows.
-- `environment`: what all runners share, the slots for probes among it.
+- Reporting: `messages` makes the notices and their words for Events, `status` follows protection, and is what the API
+  shows.
+- `environment`: what all runners share, the limits of all among it.
 - `endpoints`: endpoint probes and gates.
 """

@@ -14,8 +14,9 @@ from app.prober.registry import ShootRegistry
 from app.prober.rules import lifecycle, scaling
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.runner import listed
-from app.prober.scaling.manual import Releases, ScaleRequests
+from app.prober.scaling.manual import ScaleRequests
 from app.prober.scaling.operations import Dependents, ManualScaling
+from app.prober.scaling.releases import Releases
 
 
 class KeyQueue:
@@ -167,7 +168,7 @@ class Prober:
         self.dependents = Dependents(environment)
         self.scale_requests = ScaleRequests(environment, self.registry)
         self.scaling_runs = ManualScaling(
-            environment, self.registry, self.scale_requests, self.dependents.current
+            environment, self.registry, self.scale_requests, self.dependents
         )
         self._releases = Releases(environment, self.registry, self.scale_requests)
 

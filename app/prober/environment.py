@@ -4,14 +4,15 @@ import asyncio
 import random
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from app.core.clock import Clock
 from app.core.errors import OperationGone
+from app.core.limits import Bucket
 from app.core.model.policy import ProberPolicy
 from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.overrides.cache import OverrideCache
@@ -93,7 +94,7 @@ class OperationLog:
 
 SLOW: Final = 1.0
 """Seconds after which a probe gives its fast slot to the next one."""
-SCALE_UPS_A_SECOND: Final = 10
+_SCALE_UPS_A_SECOND: Final = 10
 """For how many shoots a second automatic scale-ups may start (rules 4.3, budgets)."""
 TOGETHER: Final = 0.1
 """Seconds of a time slot whose regular probes begin together: a probe on its own finds the CPU's caches cold."""
@@ -101,9 +102,11 @@ RUNS_TOGETHER: Final = 0.25
 """The same for the runs of endpoint probes."""
 
 
-SLOW_PATHS: Final = 1024
-"""Slow slots in endpoint mode: in the usual outage each probe waits 5 s for an answer that never comes, which costs
-nothing; with fewer slots the third failure of a thousand shoots would come a minute late."""
+_FAST_SLOTS: Final = 64
+_SLOW_SLOTS: Final = 256
+# Slow slots in endpoint mode: in the usual outage each probe waits 5 s for an answer that never comes, which costs
+# nothing; with fewer slots the third failure of a thousand shoots would come a minute late.
+_SLOW_PATHS: Final = 1024
 
 
 class ProbeSlots:
@@ -113,64 +116,20 @@ class ProbeSlots:
     slow takes a slow slot instead, of which there is a number of its own, and keeps it to the end.
     """
 
-    def __init__(self, fast: int = 64, slow: int = 256) -> None:
-        self._fast = asyncio.Semaphore(fast)
-        self._slow = asyncio.Semaphore(slow)
+    def __init__(self, *, endpoint_mode: bool) -> None:
+        self._fast = asyncio.Semaphore(_FAST_SLOTS)
+        self._slow = asyncio.Semaphore(_SLOW_PATHS if endpoint_mode else _SLOW_SLOTS)
 
-    @classmethod
-    def of(cls, policy: ProberPolicy) -> Self:
-        """Makes as many slots as the configured mode needs."""
-        return cls() if not policy.endpoint_mode else cls(slow=SLOW_PATHS)
-
-    def place(self, *, was_slow: bool) -> "ProbeSlot":
-        """A slot for one probe, as an asynchronous context manager."""
-        return ProbeSlot(self._slow) if was_slow else ProbeSlot(self._fast, SLOW)
-
-
-class ProbeSlot:
-    """A slot of a semaphore; it is given back at the end of the block, or after `most` seconds if that is earlier."""
-
-    __slots__ = ("_held", "_lane", "_most", "_timer")
-
-    def __init__(self, lane: asyncio.Semaphore, most: float | None = None) -> None:
-        self._lane, self._most = lane, most
-        self._held = False
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def __aenter__(self) -> None:
-        await self._lane.acquire()
-        self._held = True
-        if self._most is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._most, self._give_back)
-
-    def _give_back(self) -> None:
-        if self._held:
-            self._held = False
-            self._lane.release()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._give_back()
-
-
-class ScaleUpRateLimit:
-    """Limits how many shoots a second automatic scale-ups start for after a mass outage."""
-
-    def __init__(self, a_second: float = SCALE_UPS_A_SECOND) -> None:
-        self._apart = 1.0 / a_second
-        self._free_at = 0.0
-
-    def turn(self, now: float) -> float:
-        """Takes the next turn; returns the seconds until it comes."""
-        at = max(now, self._free_at)
-        self._free_at = at + self._apart
-        return at - now
+    @asynccontextmanager
+    async def place(self, *, was_slow: bool) -> AsyncIterator[None]:
+        """Holds a slot for one probe until the end of the block; a fast one for a second at most."""
+        slots = self._slow if was_slow else self._fast
+        await slots.acquire()
+        with ExitStack() as held:
+            held.callback(slots.release)
+            if not was_slow:
+                held.callback(asyncio.get_running_loop().call_later(SLOW, held.close).cancel)
+            yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +141,9 @@ class EndpointAdapters:
     ran: CountRun = lambda *_: None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ProberEnvironment:
-    """What everything in the prober that does IO is given."""
+    """What everything in the prober that does IO is given; the limits are its own."""
 
     policy: ProberPolicy
     seed: "SeedCluster"
@@ -194,8 +153,6 @@ class ProberEnvironment:
     tasks: Tasks
     notice_bus: NoticeBus
     chance: random.Random
-    slots: ProbeSlots
-    scale_ups: ScaleUpRateLimit
     overrides: OverrideCache
     override_service: OverrideService
     dry_run: bool = False
@@ -208,3 +165,10 @@ class ProberEnvironment:
     """Seconds of a time slot whose regular probes begin together (`rules.schedule.regular`); 0 for none."""
     runs_together: float = 0.0
     """The same for the runs of endpoint probes (`rules.probe_worker.first_tick`)."""
+    slots: ProbeSlots = field(init=False)
+    scale_ups: Bucket = field(init=False)
+    """A token for each shoot that an automatic scale-up begins for, one by one."""
+
+    def __post_init__(self) -> None:
+        self.slots = ProbeSlots(endpoint_mode=self.policy.endpoint_mode)
+        self.scale_ups = Bucket(_SCALE_UPS_A_SECOND, 1, self.clock.now())

@@ -41,7 +41,8 @@ class ShootRegistry:
         self._env = environment
         self._scalers: dict[str, Scaler] = {}
         """Of shoots that are probed or scaled by hand: one outlives the runner while a forced manual run goes on."""
-        self.endpoints = None if environment.endpoints is None else EndpointProbes(environment)
+        adapters = environment.endpoints
+        self.endpoints = None if adapters is None else EndpointProbes(environment, adapters)
         """The endpoint probes of the shoots that are probed; None if none are configured."""
         self._running: dict[str, Running] = {}
         self._not_probed: dict[str, NotProbed] = {}

@@ -18,16 +18,15 @@ from app.core.model.probing import (
     Failure,
     PathReading,
     Reading,
-    RequestKind,
     Tally,
     Verdict,
     VerdictReason,
 )
-from app.core.model.shoots import Route
+from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.ports import Watched
 from app.prober import messages
 from app.prober.environment import SLOW, ProberEnvironment
-from app.prober.rules import paths, schedule, state, verdict
+from app.prober.rules import schedule, state, verdict
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.schedule import NextProbe, ScheduleInputs, TimeBalance
 from app.prober.rules.verdict import (
@@ -38,7 +37,6 @@ from app.prober.rules.verdict import (
     Preconditions,
     VerdictOutcome,
 )
-from app.prober.scaling.context import ScalingResult, one_line_each
 from app.prober.scaling.run import Scaler
 from app.prober.shoot_probe import LeaseProbe, PathProbe
 from app.prober.status import ProtectionWatch, ShootStatus, ShootSummary, StatusTracker
@@ -287,12 +285,8 @@ class ShootRunner:
         self._less_often = not self._balance.restored and (self._less_often or self._rests)
 
     def _plan_next(self, probed_at: float, failure: Failure | None) -> None:
-        now, decision, policy = self._env.clock.now(), self._decision, self._env.policy
+        now, decision = self._env.clock.now(), self._decision
         by_paths = self._reading is not None and isinstance(self._reading.result, PathReading)
-        backoff = None
-        if policy.endpoint_mode and failure and failure.probe is RequestKind.INTERNAL:
-            failed = paths.counts(Route.INTERNAL, failure.reason)
-            backoff = policy.internal_failure_backoff if failed else None
         inputs = ScheduleInputs(
             now=now,
             probed_at=probed_at,
@@ -308,7 +302,7 @@ class ShootRunner:
             path_fails=by_paths
             and decision is not None
             and decision.would_be is Verdict.SCALE_DOWN,
-            backoff=backoff,
+            backoff=None if failure is None else self._probe.backoff(failure),
             rests_until=self._balance.rests_until,
         )
         self._schedule.plan(inputs, self._reading)
@@ -388,16 +382,14 @@ class ShootRunner:
     def crashed(self, error: Exception) -> None:
         """Records HOLD with an internal error; called when `run` raised, before it is started again."""
         text = f"the runner failed and is started again: {type(error).__name__}"
-        by_paths = self._env.policy.endpoint_mode
-        probe = RequestKind.INTERNAL if by_paths else RequestKind.LEASE
-        failure = Failure(VerdictReason.INTERNAL_ERROR, text, probe)
+        failure = Failure(VerdictReason.INTERNAL_ERROR, text, self._probe.blamed)
         outcome = verdict.decide_failure(failure, self._consecutive)
         self._decision, self._consecutive = outcome.decision, outcome.consecutive
         now = self._env.clock.now()
         self._reading = Reading(now, now, failure)
         self._scaler.on_verdict(self._decision)
 
-    def _run_ended(self, _result: ScalingResult) -> None:
+    def _run_ended(self, _end: ScalingRunStatus) -> None:
         self._protection.note(self._decision)
 
     # What the API shows.
@@ -406,13 +398,14 @@ class ShootRunner:
         """What is known of the shoot, without the state and the conditions, which `StatusTracker` derives from it."""
         probe, reading, kept_back = self._probe, self._reading, self._kept_back()
         facts = self._facts(kept_back)
+        failures = [f"{ref}: {why}" for ref, why in self._scaler.failed.items()]
         return ShootStatus(
             self.namespace,
             resources=self._scaler.views(),
             protected_since=self._protection.since,
             running=facts.running,
             last_run=self._scaler.last,
-            scaling_failure="; ".join(one_line_each(self._scaler.failed)) or None,
+            scaling_failure="; ".join(failures) or None,
             unavailable=self._scaler.unavailable,
             effective=self._effective,
             decision=self._decision,

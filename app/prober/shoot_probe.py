@@ -3,7 +3,7 @@
 In lease mode a probe is `GET /version`, then Leases, which are always read consistently: without etcd, `/version` and
 the watch cache go on answering while no kubelet can renew (rules 3). Nodes and Machines are read only where the verdict
 could differ because of them and something would be written on it (rules 3.2); Leases are then read last. What a probe
-learns stays in `Memory` for the next one.
+learns stays for the next one.
 
 In endpoint mode it is `GET /version` by the internal path, then by the external one (rules 4.2). The internal path
 tells whether the API server itself is up, so the external one is asked only while the internal one is healthy.
@@ -14,7 +14,7 @@ those of the external path are counted with the verdict.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.core import errors
@@ -89,6 +89,8 @@ _MENDED_BY_CREDENTIALS: Final = frozenset(
 class ShootProbe(ABC):
     """Probes one shoot: decides what must be read, but makes no verdict; `LeaseProbe` and `PathProbe` are the modes."""
 
+    blamed: RequestKind
+    """The kind of request that what keeps a probe from its end is reported as."""
     candidacy: Candidacy | None = None
     """Which nodes count, as of the last reading that had Nodes; None in endpoint mode."""
     paths: tuple[PathView, ...] | None = None
@@ -107,7 +109,7 @@ class ShootProbe(ABC):
 
     @abstractmethod
     async def probe(
-        self, shoot: ProbedShoot, pending: PendingWrites, *, with_nodes: bool, counts: bool
+        self, shoot: ProbedShoot, pending: PendingWrites, /, *, with_nodes: bool, counts: bool
     ) -> Reading:
         """Makes one probe; never raises, whatever the clusters answer.
 
@@ -119,21 +121,25 @@ class ShootProbe(ABC):
         """
 
     @abstractmethod
-    async def confirm(self, shoot: ProbedShoot, first: Reading) -> Reading:
+    async def confirm(self, shoot: ProbedShoot, /, first: Reading) -> Reading:
         """Takes a second reading, before anything is scaled down because of `first`."""
+
+    def backoff(self, _failure: Failure, /) -> float | None:
+        """Seconds to the next probe after this failure, whatever else asks for one; None if it demands none."""
+        return None
 
     # Contacts keep the ages of leases: endpoint mode reads none, and makes none.
 
-    async def contact(self, shoot: ProbedShoot) -> Failure | None:  # noqa: ARG002 - see above
+    async def contact(self, _shoot: ProbedShoot, /) -> Failure | None:
         """Makes contact with the shoot's storage between two probes; returns the failure, or None if it succeeded."""
         return None
 
-    def gap_at(self, shoot: ProbedShoot) -> float | None:  # noqa: ARG002 - see above
+    def gap_at(self, _shoot: ProbedShoot, /) -> float | None:
         """The instant from which a contact would come too late to avoid a gap; None if there can be no gap."""
         return None
 
-    def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot) -> float | None:  # noqa: ARG002 - see above
-        """When to make contact, after one at `last`, before the probe at `probe_at`; None if none is due before it."""
+    def next_contact(self, _last: float, _probe_at: float, _shoot: ProbedShoot, /) -> float | None:
+        """When to make contact, after the last one and before the next probe; None if none is due before that."""
         return None
 
     # Requests to the shoot.
@@ -196,8 +202,7 @@ class ShootProbe(ABC):
     def _stale(self, what: str) -> Failure:
         """The failure `SeedStale`; `what` completes its message."""
         text = f"a watch of the seed is stale, and {what}"
-        kind = RequestKind.INTERNAL if self._by_paths else RequestKind.LEASE
-        return Failure(VerdictReason.SEED_STALE, text, kind)
+        return Failure(VerdictReason.SEED_STALE, text, self.blamed)
 
     async def _live_shoot(self, shoot: ProbedShoot, *, urgent: bool) -> ProbedShoot:
         live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
@@ -244,25 +249,23 @@ Steps = Generator[None, None, T]
 _TOGETHER: Final = 250
 
 
-@dataclass(slots=True)
-class Memory:
-    """What one probe passes on to the next; the values in it are replaced, never changed."""
-
-    history: LeaseHistory = field(default_factory=LeaseHistory)
-    contacts: Contacts = field(default_factory=Contacts)
-    exclusions: ExclusionMemory = field(default_factory=ExclusionMemory)
-    failed_before: bool = False
-    """A probe failed before the first contact."""
-    slow_readings: int = 0
-    """How many readings in a row were thrown away because they took too long."""
-
-
 class LeaseProbe(ShootProbe):
     """Probes one shoot in lease mode."""
 
+    blamed = RequestKind.LEASE
+
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         super().__init__(environment, namespace)
-        self.memory = Memory()
+        # What one probe leaves to the next; the values are replaced, never changed.
+        self._history, self._contacts, self._exclusions = (
+            LeaseHistory(),
+            Contacts(),
+            ExclusionMemory(),
+        )
+        self._failed_before = False
+        """A probe failed before the first contact."""
+        self._slow_readings = 0
+        """How many readings in a row were thrown away because they took too long."""
         self._known: tuple[Judgement, ...] = ()
         self._protected = False
         """Whether protection was active when the probe began."""
@@ -273,6 +276,7 @@ class LeaseProbe(ShootProbe):
         self,
         shoot: ProbedShoot,
         pending: PendingWrites,
+        /,
         *,
         with_nodes: bool = False,
         counts: bool = True,  # noqa: ARG002 - the modes' signature: leases are counted with the verdict
@@ -291,7 +295,7 @@ class LeaseProbe(ShootProbe):
 
         return await self._bounded(read)
 
-    async def confirm(self, shoot: ProbedShoot, first: Reading) -> Reading:
+    async def confirm(self, shoot: ProbedShoot, /, first: Reading) -> Reading:
         """Reads Leases and Nodes again, consistently and on new connections, in what is left of `probeTimeout`.
 
         A lagging etcd member or a caching proxy must not decide over a scale-down.
@@ -302,7 +306,7 @@ class LeaseProbe(ShootProbe):
 
         return await self._bounded(read, began=first.started)
 
-    async def contact(self, shoot: ProbedShoot) -> Failure | None:
+    async def contact(self, shoot: ProbedShoot, /) -> Failure | None:
         """Reads one page of one Lease consistently; returns the failure, or None if it succeeded."""
 
         async def read() -> Tally:
@@ -316,10 +320,10 @@ class LeaseProbe(ShootProbe):
         result = (await self._bounded(read)).result
         return result if isinstance(result, Failure) else None
 
-    def gap_at(self, shoot: ProbedShoot) -> float | None:
-        return self.memory.contacts.gap_at(shoot.timings)
+    def gap_at(self, shoot: ProbedShoot, /) -> float | None:
+        return self._contacts.gap_at(shoot.timings)
 
-    def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot) -> float | None:
+    def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot, /) -> float | None:
         return schedule.next_contact(last, probe_at, shoot.timings)
 
     # One probe, within its time.
@@ -338,8 +342,8 @@ class LeaseProbe(ShootProbe):
             result = failed.failure
         except TimeoutError:
             result = self._timed_out()
-        if isinstance(result, Failure) and self.memory.contacts.last is None:
-            self.memory.failed_before = True
+        if isinstance(result, Failure) and self._contacts.last is None:
+            self._failed_before = True
         ended = self._env.clock.now()
         return Reading(started, ended, result, dict(self._probes), self._known)
 
@@ -355,8 +359,8 @@ class LeaseProbe(ShootProbe):
     async def _read_leases(self, shoot: ProbedShoot, pending: PendingWrites) -> Tally:
         judgements = await self._judged(shoot, new_connection=False)
         now, limit = self._env.clock.now(), self._env.policy.limit
-        self.memory.exclusions = self.memory.exclusions.under(shoot.conditions)
-        counted = candidates.tally_without_nodes(judgements, self.memory.exclusions, now)
+        self._exclusions = self._exclusions.under(shoot.conditions)
+        counted = candidates.tally_without_nodes(judgements, self._exclusions, now)
         read_at = None if self.candidacy is None else self.candidacy.at
         if not candidates.nodes_needed(counted, limit, pending, read_at, now):
             return counted
@@ -377,10 +381,10 @@ class LeaseProbe(ShootProbe):
         """Remembers which nodes count and counts their leases, in steps that the event loop can interleave."""
         candidacy = yield from _judge_nodes(reading, conditions)
         yield
-        exclusions = self.memory.exclusions.under(conditions).with_reading(
+        exclusions = self._exclusions.under(conditions).with_reading(
             judgements, candidacy, self._env.clock.now()
         )
-        self.candidacy, self.memory.exclusions = candidacy, exclusions
+        self.candidacy, self._exclusions = candidacy, exclusions
         yield
         return candidates.tally_with_nodes(judgements, candidacy)
 
@@ -407,7 +411,7 @@ class LeaseProbe(ShootProbe):
         took = self._env.clock.now() - reading.sent
         if took > READING:
             raise ProbeError(self._slow(took))
-        self.memory.slow_readings = 0
+        self._slow_readings = 0
         self._known = await self._consumer.finish(self._judge_leases(reading, shoot.timings))
         return self._known
 
@@ -420,26 +424,25 @@ class LeaseProbe(ShootProbe):
         by_name = {lease.name: lease for lease in reading.leases}
         for part in _parts(tuple(by_name.values())):
             some = LeaseReading(part, reading.sent, reading.received)
-            learnt = leases.learn(self.memory.history, some)
-            contacts, protected = self.memory.contacts, self._protected
+            learnt = leases.learn(self._history, some)
+            contacts, protected = self._contacts, self._protected
             judged += leases.judge_all(learnt, some, contacts, timings, protected=protected)
             tracks |= learnt.tracks
             yield
-        self.memory.history = LeaseHistory(tracks, reading.sent)
+        self._history = LeaseHistory(tracks, reading.sent)
         return tuple(judged)
 
     def _slow(self, took: float) -> Failure:
-        self.memory.slow_readings += 1
-        enough = self.memory.slow_readings >= SLOW_READINGS
+        self._slow_readings += 1
+        enough = self._slow_readings >= SLOW_READINGS
         reason = VerdictReason.TOO_SLOW if enough else VerdictReason.STALE_READING
         return Failure(
             reason, f"the leases took {took:.1f} s to read, and may be outdated", RequestKind.LEASE
         )
 
     def _contacted(self, sent: float, received: float, timings: Timings) -> None:
-        known = self.memory.contacts
-        self.memory.contacts = leases.contact(
-            known, sent, received, timings, failed_before=self.memory.failed_before
+        self._contacts = leases.contact(
+            self._contacts, sent, received, timings, failed_before=self._failed_before
         )
 
     async def _timed(self, probe: RequestKind, work: Awaitable[T]) -> T:
@@ -476,6 +479,8 @@ _FROZEN: Final = 0.5
 class PathProbe(ShootProbe):
     """Probes one shoot in endpoint mode."""
 
+    blamed = RequestKind.INTERNAL
+
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         super().__init__(environment, namespace)
         self._limit = min(paths.ATTEMPT, environment.policy.probe_timeout)
@@ -485,10 +490,11 @@ class PathProbe(ShootProbe):
 
     async def probe(
         self,
-        shoot: ProbedShoot,  # noqa: ARG002 - the modes' signature: nothing of the Shoot matters here
-        pending: PendingWrites,  # noqa: ARG002 - as above
+        _shoot: ProbedShoot,
+        _pending: PendingWrites,
+        /,
         *,
-        with_nodes: bool = False,  # noqa: ARG002 - as above: there are none to be read
+        with_nodes: bool = False,  # noqa: ARG002 - the modes' signature: there are none to be read
         counts: bool = True,
     ) -> Reading:
         """Tries the internal path and, if it is healthy, the external one; never raises, whatever a cluster answers."""
@@ -504,11 +510,16 @@ class PathProbe(ShootProbe):
             return self._reading(started, external.failure, internal, external)
         return self._reading(started, PathReading(external.failure), internal, external)
 
-    async def confirm(self, shoot: ProbedShoot, first: Reading) -> Reading:  # noqa: ARG002 - as above
+    async def confirm(self, _shoot: ProbedShoot, /, first: Reading) -> Reading:
         """Tries the internal path once more: a seed whose own network is down must not blame the load balancer."""
         started = self._env.clock.now()
         internal = await self._internal_path(started, counts=False)
         return self._reading(started, internal.failure or first.result, internal)
+
+    def backoff(self, failure: Failure, /) -> float | None:
+        of_path = failure.probe is RequestKind.INTERNAL
+        failed = of_path and paths.counts(Route.INTERNAL, failure.reason)
+        return self._env.policy.internal_failure_backoff if failed else None
 
     async def _internal_path(self, at: float, *, counts: bool) -> PathView:
         seen = await self._attempt(Route.INTERNAL)

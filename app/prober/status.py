@@ -18,7 +18,7 @@ from app.core.model.probing import (
     Tally,
     VerdictReason,
 )
-from app.core.model.scaling_runs import Trigger
+from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober import messages
@@ -26,7 +26,6 @@ from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling, schedule, state, verdict
 from app.prober.rules.candidates import Candidacy
 from app.prober.rules.state import NOTHING_KNOWN, StateInputs
-from app.prober.scaling.context import ScalingResult
 from app.prober.scaling.run import Scaler
 
 
@@ -76,7 +75,7 @@ class ShootStatus:
     """Pauses and holds in force for the shoot."""
     running: Direction | None = None
     """The direction of the scaling run under way."""
-    last_run: ScalingResult | None = None
+    last_run: ScalingRunStatus | None = None
     scaling_failure: str | None = None
     """What failed in the last scaling run; None if nothing did, or all is as it should be by now."""
     unavailable: tuple[str, ...] = ()
@@ -350,6 +349,11 @@ class ProtectionWatch:
         if (scaling_run := self._scaler.scaling_run) is not None:
             return scaling_run.direction is Direction.DOWN and not scaling_run.order.manual
         last = self._scaler.last
-        if last is None or last.direction is not Direction.DOWN or last.trigger is Trigger.MANUAL:
+        if (
+            last is None
+            or last.ended is None
+            or last.direction is not Direction.DOWN
+            or last.manual
+        ):
             return False
         return self._env.clock.now() - last.ended < _OURS_IF_WITHIN

@@ -12,10 +12,10 @@ from app.core.metrics import Metrics
 from app.core.model.endpoints import CachedResult, ProbeType, Waiting
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.probing import ProbeResult
-from app.core.model.scaling_runs import Trigger
+from app.core.model.scaling_runs import StepResult, Trigger
 from app.core.model.weeding import DeletionResult, WeederPolicy
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.overrides.cache import OverrideCache, WeederPauses
+from app.core.overrides.cache import OverrideCache
 from app.core.overrides.gauges import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
@@ -30,12 +30,9 @@ from app.prober.environment import (
     TOGETHER,
     EndpointAdapters,
     ProberEnvironment,
-    ProbeSlots,
-    ScaleUpRateLimit,
 )
 from app.prober.gauges import ShootSeries, StateCounts
 from app.prober.registry import ShootRegistry
-from app.prober.scaling.context import StepResult
 from app.prober.status import ShootStatus, ShootSummary
 from app.service.parts import Cluster, Configured, Core, ProberAdapters, WeederAdapters
 from app.service.selfview import MeltdownScan
@@ -221,8 +218,6 @@ class ProberLoop:
             tasks=core.tasks,
             notice_bus=core.notice_bus,
             chance=core.chance,
-            slots=ProbeSlots.of(policy),
-            scale_ups=ScaleUpRateLimit(),
             dry_run=configured.dry_run,
             overrides=decisions.view,
             override_service=decisions.override_service,
@@ -343,7 +338,7 @@ class WeederLoop:
                 policy,
                 adapters.seed,
                 adapters.leadership,
-                pauses=WeederPauses(decisions.view),
+                pauses=decisions.view,
                 clock=core.clock,
                 tasks=core.tasks,
                 notice_bus=core.notice_bus,

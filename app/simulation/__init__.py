@@ -4,5 +4,5 @@
 those in memory (docs/decisions/0044), so that the loops run on it unchanged. Endpoint probes alone are simulated behind
 their port (`handlers`).
 It reads the time from a `Clock` only, so that it runs on virtual time if the event loop does. Begin with
-`builders.World`: `faults` breaks things, and `truth` returns the real state, whatever the servers show.
+`builders.World`: its `faults` break things, and its methods return the real state, whatever the servers show.
 """

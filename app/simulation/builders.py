@@ -7,18 +7,22 @@ with world.faults.path_cut("shoot--local--a"):
 assert world.not_ready_nodes("shoot--local--a")
 """
 
+import math
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
+from app.core.model import workloads as ann
 from app.core.model.instants import parse_duration
-from app.core.model.shoots import Route
-from app.core.model.workloads import ResourceRef
+from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, MachineView, Route
+from app.core.model.weeding import PodView, ServiceKey, SliceView
+from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.actors import (
+    MCM,
     ControlPlane,
     KubeControllerManager,
     MachineControllerManager,
@@ -30,22 +34,25 @@ from app.simulation.identities import OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SeedNetwork, ServerPlace
 from app.simulation.parts import Kubeconfigs, People, WorldParts
-from app.simulation.seed_pods import SeedPods
-from app.simulation.shoot import ShootServer
+from app.simulation.pod_kubelet import BecameReady
+from app.simulation.seed_pods import PodDeletion, SeedPods
+from app.simulation.shoot import Kubelet, ShootServer
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Host, Journal, RequestCount
-from app.simulation.truth import WorldTruth, reference
+from app.simulation.views import (
+    machine_view,
+    pod_view,
+    ready,
+    size_field,
+    slice_view,
+    workload_view,
+)
 from app.simulation.workloads import (
     DeploymentController,
     PodPace,
     Workload,
     control_plane,
 )
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from app.core.ports import Permission
 
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
@@ -55,11 +62,56 @@ CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
 _SEED_LOG: Final = 20_000
 
 
-class World(WorldTruth):
-    """A simulated seed with its shoots.
+# When an outage can be known at the earliest: only a simulation knows when each kubelet really renewed.
 
-    `server.MemoryServers` and `server.SimulatedServers` are its API servers. `faults` breaks things; the inherited
-    methods return the true state.
+
+def known_at(
+    candidates: Iterable[Kubelet], *, limit: float, expiry: float, now: float, since: float
+) -> float | None:
+    """Returns the first instant at which the share `limit` of the true ages has reached `expiry` (rules 3.1).
+
+    Args:
+        candidates: the kubelets of the candidate nodes.
+        limit: a share above 0.
+        expiry: seconds; more than 1.5 renewal intervals, because kubelets do not record shorter gaps.
+        now: the current instant.
+        since: the start of the search; an outage that can be known before it counts from there.
+
+    Returns:
+        The instant; None if it has not been reached.
+    """
+    kubelets = tuple(candidates)
+    needed = max(math.ceil(limit * len(kubelets) - 1e-9), 1)
+    old = 0
+    for instant, change in sorted(_changes(kubelets, expiry, since)):
+        if instant > now:
+            return None
+        old += change
+        if old >= needed:
+            return instant
+    return None
+
+
+def _changes(
+    kubelets: Iterable[Kubelet], expiry: float, since: float
+) -> Iterator[tuple[float, int]]:
+    for kubelet in kubelets:
+        for begin, end in kubelet.gaps:
+            if end - begin >= expiry and end > since:
+                yield max(begin + expiry, since), 1
+                yield end, -1
+        yield max(kubelet.last + expiry, since), 1
+
+
+def reference(which: str | ResourceRef) -> ResourceRef:
+    """Returns the reference; a plain name means a Deployment."""
+    return ResourceRef("apps/v1", "Deployment", which) if isinstance(which, str) else which
+
+
+class World:
+    """A simulated seed with its shoots: how it is built, what others than the watchdog do in it, and its true state.
+
+    `server.MemoryServers` and `server.SimulatedServers` are its API servers; `faults` breaks things.
     """
 
     def __init__(
@@ -95,33 +147,31 @@ class World(WorldTruth):
         self._latency = latency
         self._controllers: dict[str, list[asyncio.Task[None]]] = {}
         """Those of each shoot that run."""
-        store, journal = Store(history=_SEED_LOG), Journal()
+        self.clock, self.store, self.journal = clock, Store(history=_SEED_LOG), Journal()
+        """The time line, the objects of the seed, and all accepted writes."""
         for each in DEFINITIONS:
-            store.define(each)
-        parts = WorldParts(
+            self.store.define(each)
+        self.parts = parts = WorldParts(
             clock=clock,
-            store=store,
-            api=self._api(clock, Host.SEED, "seed"),
-            deployments=DeploymentController(clock, store, journal, pace or PodPace()),
-            journal=journal,
+            store=self.store,
+            api=self._api(Host.SEED, "seed"),
+            deployments=DeploymentController(clock, self.store, self.journal, pace or PodPace()),
+            journal=self.journal,
             secret_names={Route.INTERNAL: secret_name},
-            pods=SeedPods(clock, store, self._rng("pods")),
+            pods=SeedPods(clock, self.store, self._rng("pods")),
             place=place or MemoryPlace(),
         )
         if external_secret_name is not None:
             parts.secret_names = {**parts.secret_names, Route.EXTERNAL: external_secret_name}
-        super().__init__(parts)
-        self.people = People(self.parts)
+        self.people = People(parts)
         self.identities = SimulatedIdentities()
-        self.handlers = SimulatedHandlers(self.parts)
-        self.faults = Faults(self.parts, self._rng("faults"))
-        _ = tasks.shared(self.parts.deployments.run, "simulated deployment controller")
-        _ = tasks.shared(self.parts.pods.run, "simulated pods")
+        self.handlers = SimulatedHandlers(parts)
+        self.faults = Faults(parts, self._rng("faults"))
+        _ = tasks.shared(parts.deployments.run, "simulated deployment controller")
+        _ = tasks.shared(parts.pods.run, "simulated pods")
 
-    def _api(
-        self, clock: Clock, host: Host, name: str, network: SeedNetwork | None = None
-    ) -> ApiServer:
-        return ApiServer(host, clock, self._rng(name), self.requests, self._latency, network)
+    def _api(self, host: Host, name: str, network: SeedNetwork | None = None) -> ApiServer:
+        return ApiServer(host, self.clock, self._rng(name), self.requests, self._latency, network)
 
     def _rng(self, name: str) -> random.Random:
         return random.Random(f"{self._seed}/{name}")  # noqa: S311  worlds, not secrets
@@ -158,7 +208,7 @@ class World(WorldTruth):
         shoot = parts.shoots[namespace] = ShootServer(
             namespace,
             self.clock,
-            self._api(self.clock, Host.SHOOT, namespace, parts.network),
+            self._api(Host.SHOOT, namespace, parts.network),
             self._rng(f"{namespace}/kubelets"),
             place=parts.place,
             routes=parts.secret_names,
@@ -271,3 +321,196 @@ class World(WorldTruth):
     def delete_machine(self, namespace: str, machine: str) -> None:
         """Deletes a Machine but not its node."""
         self.store.delete(ObjectKey("Machine", namespace, machine))
+
+    # What is really so, whatever the servers show.
+
+    def shoot(self, namespace: str) -> ShootServer:
+        """Returns the API server of a shoot, with its nodes."""
+        return self.parts.shoots[namespace]
+
+    def dependent(self, namespace: str, which: str | ResourceRef) -> WorkloadView:
+        """Returns a dependent, from the store.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return workload_view(self._dependent(namespace, which))
+
+    def replicas(self, namespace: str, which: str | ResourceRef) -> int:
+        """Returns the desired number of replicas of a dependent.
+
+        Raises:
+            NotFound: there is none.
+        """
+        obj = self._dependent(namespace, which)
+        return int(obj["spec"][size_field(obj)])
+
+    def annotations(self, namespace: str, which: str | ResourceRef) -> Mapping[str, str]:
+        """Returns the watchdog's annotations on a dependent.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return self.dependent(namespace, which).annotations
+
+    def protected(self, namespace: str) -> bool:
+        """Returns whether any dependent carries the meltdown key."""
+        return any(
+            ann.MELTDOWN in obj["metadata"].get("annotations", {})
+            for kind in self.store.kinds()
+            for obj in self.store.list(kind, namespace)
+        )
+
+    def machines(self, namespace: str) -> tuple[MachineView, ...]:
+        """Returns the Machines, from the store."""
+        return tuple(machine_view(obj) for obj in self.store.list("Machine", namespace))
+
+    def not_ready_nodes(self, namespace: str) -> tuple[str, ...]:
+        """Returns the names of the nodes that kube-controller-manager has marked and that are not Ready again."""
+        shoot = self.shoot(namespace)
+        shoot.advance()
+        nodes = shoot.store.list("Node")
+        return tuple(node["metadata"]["name"] for node in nodes if not ready(node))
+
+    def machines_deleted(self, namespace: str) -> tuple[str, ...]:
+        """Returns the names of the Machines that machine-controller-manager has deleted, in order."""
+        writes = self.journal.of(MCM, namespace)
+        return tuple(write.ref.name for write in writes if write.verb == "delete")
+
+    def known_at(
+        self,
+        namespace: str,
+        *,
+        limit: float = 0.6,
+        grace: float = 40.0,
+        since: float = float("-inf"),
+    ) -> float | None:
+        """Returns the first instant from `since` on at which an outage can be known; None if it has not been reached.
+
+        It considers the nodes that are candidates now, and their true renewals.
+        """
+        return known_at(
+            self.candidates(namespace),
+            limit=limit,
+            expiry=0.75 * grace,
+            now=self.clock.now(),
+            since=since,
+        )
+
+    def candidates(self, namespace: str) -> list[Kubelet]:
+        """Returns the kubelets of the nodes that are candidates now (rules 3)."""
+        shoot = self.shoot(namespace)
+        alive = {machine.node for machine in self.machines(namespace) if machine.alive}
+        return [
+            shoot.fleet.of(node.name)
+            for node in shoot.nodes()
+            if node.name in alive
+            and not node.not_managed
+            and not node.conditions & DEFAULT_NODE_CONDITIONS
+            and node.in_place_update not in {"ReadyForUpdate", "UpdateFailed"}
+        ]
+
+    def out_of_reach(self, namespace: str) -> frozenset[str]:
+        """Returns the nodes whose kubelet is dead or cut off from the API server, whatever their Leases show."""
+        return frozenset(kubelet.node for kubelet in self.shoot(namespace).fleet.out_of_reach())
+
+    # Pods.
+
+    def pods(self, namespace: str, workload: str | None = None) -> tuple[PodView, ...]:
+        """Returns the pods of a namespace, or of one workload in it, ordered by name."""
+        found = (pod_view(obj) for obj in self.parts.store.list("Pod", namespace))
+        return tuple(pod for pod in found if workload in (None, pod.labels.get("app")))
+
+    def pod(self, namespace: str, name: str) -> PodView:
+        """Returns a pod.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return pod_view(self.parts.store.get(ObjectKey("Pod", namespace, name)))
+
+    def slices(self, namespace: str, service: str) -> tuple[SliceView, ...]:
+        """Returns the EndpointSlices of a service, ordered by name."""
+        found = (slice_view(obj) for obj in self.parts.store.list("EndpointSlice", namespace))
+        return tuple(each for each in found if each.service == service)
+
+    def served(self, namespace: str, service: str) -> bool:
+        """Returns whether a service is ready according to its EndpointSlices."""
+        return self.parts.pods.serves(ServiceKey(namespace, service))
+
+    def restarts(self, namespace: str, workload: str) -> int:
+        """Returns the total number of container restarts in a workload's pods."""
+        pods = self.pods(namespace, workload)
+        return sum(container.restarts or 0 for pod in pods for container in pod.containers)
+
+    def crash_looping(self, namespace: str) -> tuple[str, ...]:
+        """Returns the names of the pods that wait in CrashLoopBackOff and are not terminating."""
+        return tuple(
+            pod.name
+            for pod in self.pods(namespace)
+            if not pod.terminating and any(container.crash_loops for container in pod.containers)
+        )
+
+    def starts_again(self, namespace: str, pod: str) -> float | None:
+        """Returns the exact instant at which a waiting container will be restarted; None if none waits."""
+        found = self.parts.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
+        return None if found is None else found.active.due
+
+    def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
+        """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
+        return tuple(self.parts.pods.kubelet.became_ready.get(namespace, ()))
+
+    @property
+    def pod_deletions(self) -> tuple[PodDeletion, ...]:
+        """All deletions of pods by any author, in order."""
+        return tuple(self.parts.pods.deletions)
+
+    # Changes to pods by others than the watchdog.
+
+    def delete_pod(self, namespace: str, name: str, by: str = "operator") -> None:
+        """Deletes a pod in the name of `by`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        self.parts.pods.delete(ObjectKey("Pod", namespace, name), by)
+
+    def delete_slice(self, namespace: str, name: str) -> None:
+        """Deletes an EndpointSlice, which its controller soon writes again.
+
+        Raises:
+            NotFound: there is none.
+        """
+        self.parts.store.delete(ObjectKey("EndpointSlice", namespace, name))
+
+    def split_service(self, namespace: str, service: str, slices: int) -> None:
+        """Distributes the endpoints of a service over this number of slices from now on."""
+        key = ServiceKey(namespace, service)
+        self.parts.pods.endpoints.slices[key] = slices
+        self.parts.pods.endpoints.sync(key)
+
+    def crash_looped(
+        self, namespace: str, workload: str, restarts: int, *, exited: float | None = None
+    ) -> None:
+        """Puts the pods of a workload that are not terminating into CrashLoopBackOff, as after many crashes.
+
+        Args:
+            namespace: the namespace of the workload.
+            workload: its name.
+            restarts: the number of restarts of each pod.
+            exited: the instant of the last exit; None for now.
+        """
+        at = self.parts.clock.now() if exited is None else exited
+        for pod in self.parts.pods.kubelet.of((namespace, workload)):
+            if not pod.ending:
+                self.parts.pods.kubelet.crash_looped(pod, restarts, exited=at)
+
+    def _dependent(self, namespace: str, which: str | ResourceRef) -> Object:
+        ref = reference(which)
+        return self.store.get(ObjectKey(ref.kind, namespace, ref.name))
+
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from app.core.ports import Permission

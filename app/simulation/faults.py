@@ -17,13 +17,12 @@ from app.core.model.shoots import Route
 from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.simulation.kubelets import Kubelet, NodeClock, PathCut
 from app.simulation.memory import MemoryPlace, MemoryPort
 from app.simulation.network import SEED, Manner, TargetAnswer
-from app.simulation.parts import GARDENLET, NOWHERE, Fault, Kubeconfigs, WorldParts
+from app.simulation.parts import GARDENLET, NOWHERE, Fault, Kubeconfigs, WorldParts, watched
+from app.simulation.shoot import Kubelet, NodeClock, PathCut
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import ApiServer, ConnectionLoss, Storage, Trouble
-from app.simulation.watches import watched
 
 _OVERRIDES: Final = ("Pause", "ScaleRequest")
 _OF_OVERRIDES: Final = frozenset(
@@ -344,19 +343,20 @@ class Faults(PodFaults, ConnectionFaults):
 
     def rotate_ca(self, namespace: str) -> None:
         """Gives the API server a certificate of a new authority, and writes that authority into the Secrets."""
-        self._parts.shoots[namespace].ca = self._parts.place.authority(namespace)
+        self._parts.shoots[namespace].show(self._parts.place.authority(namespace))
         self._kubeconfigs.write_all(namespace)
 
     def certificate_untrusted(self, namespace: str) -> Fault:
         """The API server presents a certificate that was not signed by the authority in the Secret."""
-        shoot = self._parts.shoots[namespace]
-        before, shoot.ca = shoot.ca, self._parts.place.authority(namespace)
-        return Fault(lambda: setattr(shoot, "ca", before))
+        return self._untrusted(namespace, None)
 
     def route_untrusted(self, namespace: str, route: Route) -> Fault:
         """A route leads to a certificate that was not signed by the authority in the Secret."""
+        return self._untrusted(namespace, route)
+
+    def _untrusted(self, namespace: str, route: Route | None) -> Fault:
         shoot = self._parts.shoots[namespace]
-        before = shoot.authority(route)
+        before = shoot.authority(route or Route.INTERNAL)
         shoot.show(self._parts.place.authority(namespace), route)
         return Fault(lambda: shoot.show(before, route))
 

@@ -27,7 +27,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from app.core.fair_queue import Consumer
 from app.core.kube.kubeconfig import ClientCertificate
@@ -54,36 +54,32 @@ def _refused() -> ConnectionRefusedError:
     return ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
 
-class Wiretap(Protocol):
-    """Hears what happens at the client's ends of a process's connections, at its instant."""
+class Wiretap:
+    """Hears what happens at the client's ends of a process's connections, at its instant; this one pays no heed."""
 
     def connecting(self, name: str, route: Route) -> None:
         """A connection to an API server is being made."""
-        ...
 
     def refused(self, name: str, route: Route, error: OSError) -> None:
         """It could not be made."""
-        ...
 
     def connected(self, end: "MemoryTransport", name: str, route: Route) -> None:
         """It was made."""
-        ...
 
     def sending(self, end: "MemoryTransport", data: bytes) -> None:
         """The client is about to send this; what ends the client here keeps it from being sent."""
-        ...
 
     def sent(self, end: "MemoryTransport") -> None:
         """It is on its way."""
-        ...
 
     def received(self, end: "MemoryTransport", data: bytes) -> None:
         """This arrives at the client now."""
-        ...
 
     def lost(self, end: "MemoryTransport", *, given_up: bool) -> None:
         """The connection is gone: the client has closed it, or hears now that the server or the network has."""
-        ...
+
+
+_NOBODY: Final = Wiretap()
 
 
 class Wire:
@@ -133,7 +129,7 @@ class MemoryTransport(asyncio.Transport):
         """Whether the protocol was asked to pause writing."""
         self.gone: Callable[[MemoryTransport], None] = lambda _: None
         """Called when the connection is lost at this end."""
-        self.tap: Wiretap | None = None
+        self.tap = _NOBODY
         """Of the client's end."""
         self.silenced = False
         """Whether the process at this end is gone: nothing that is left of it is heard of any more."""
@@ -175,13 +171,11 @@ class MemoryTransport(asyncio.Transport):
         """Sends bytes; those written after the end are lost."""
         if self._closing or not data:
             return
-        if self.tap is not None:
-            self.tap.sending(self, bytes(data))
+        self.tap.sending(self, bytes(data))
         if self.silenced:
             return
         self.peer._take(bytes(data))  # noqa: SLF001 - the other end of this very connection
-        if self.tap is not None:
-            self.tap.sent(self)
+        self.tap.sent(self)
         if not self._held_up and self.get_write_buffer_size() > _HIGH:
             self._held_up = True
             self._protocol.pause_writing()
@@ -248,8 +242,7 @@ class MemoryTransport(asyncio.Transport):
             self._inbox.clear()
             self._waiting = 0
             self.peer._go_on()  # noqa: SLF001 - the other end of this very connection
-            if self.tap is not None:
-                self.tap.received(self, data)
+            self.tap.received(self, data)
             self._protocol.data_received(data)
         if self._inbox and not self._closing:
             self.arrive()
@@ -270,8 +263,7 @@ class MemoryTransport(asyncio.Transport):
             self._lost = True
             self._inbox.clear()
             self.gone(self)
-            if self.tap is not None:
-                self.tap.lost(self, given_up=self._given_up)
+            self.tap.lost(self, given_up=self._given_up)
             self._protocol.connection_lost(why)
 
 
@@ -492,9 +484,7 @@ class MemoryPlace:
 class MemoryNetwork:
     """A `Network` that leads one process to the servers of a place."""
 
-    def __init__(
-        self, place: MemoryPlace, name: str = "client", tap: Wiretap | None = None
-    ) -> None:
+    def __init__(self, place: MemoryPlace, name: str = "client", tap: Wiretap = _NOBODY) -> None:
         self._place, self._name, self._tap = place, name, tap
         self._open: dict[MemoryTransport, None] = {}
         self._stopped = False
@@ -519,20 +509,15 @@ class MemoryNetwork:
         if self._stopped:
             raise _refused()
         there = self._place.listening_at(address, port)
-        tap = self._tap
-        if tap is not None:
-            tap.connecting(there.name, there.route)
+        self._tap.connecting(there.name, there.route)
         try:
             made = await there.connect(self._name, context, reader)
         except OSError as error:
-            if tap is not None:
-                tap.refused(there.name, there.route, error)
+            self._tap.refused(there.name, there.route, error)
             raise
         self._open[made] = None
-        made.gone = self._closed
-        if tap is not None:
-            made.tap = tap
-            tap.connected(made, there.name, there.route)
+        made.gone, made.tap = self._closed, self._tap
+        self._tap.connected(made, there.name, there.route)
         return made
 
     def _closed(self, end: MemoryTransport) -> None:

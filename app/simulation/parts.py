@@ -3,15 +3,17 @@
 Gardenlet writes the kubeconfig Secrets of shoots, people write Pauses and ScaleRequests.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, NotFound
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
+from app.core.ports import Watched
 from app.simulation import manifests
 from app.simulation.identities import OPERATOR
 from app.simulation.network import Hosts, SeedNetwork, ServerPlace
@@ -19,36 +21,108 @@ from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Journal
-from app.simulation.watches import OpenWatches
 from app.simulation.workloads import DeploymentController
+
+_OF_OTHERS: Final = frozenset(
+    {
+        *("Pod", "EndpointSlice", "Service", "Lease", "Event"),
+        *("Pause", "ScaleRequest"),
+    }
+)
+"""Kinds that the prober does not watch: they belong to the weeder, to what people decide and to endpoint probes."""
+
+
+class Stream(Protocol):
+    """An open watch."""
+
+    def cut(self) -> None:
+        """Breaks the connection; pending events are lost."""
+        ...
+
+    def end(self) -> None:
+        """Ends it, a while after the last pending event."""
+        ...
+
+
+def watched(kind: str) -> Watched | None:
+    """Returns the prober's watch that delivers changes of a kind; None if there is none."""
+    match kind:
+        case "Cluster":
+            return Watched.CLUSTERS
+        case "Secret":
+            return Watched.SECRETS
+        case "Machine":
+            return Watched.MACHINES
+        case _:
+            return None if kind in _OF_OTHERS else Watched.DEPENDENTS
+
+
+class OpenWatches:
+    """All open watches of the seed, counted by kind."""
+
+    def __init__(self) -> None:
+        self.most: Counter[str] = Counter()
+        """The maximum number of watches open at the same time, by kind."""
+        self._stalled: set[str] = set()
+        self._served: list[tuple[str, Stream]] = []
+
+    def open_now(self, kind: str) -> int:
+        """Returns the number of open watches of a kind."""
+        return len(self._of(kind))
+
+    @contextmanager
+    def serving(self, kind: str, stream: Stream) -> Iterator[None]:
+        """Counts a watch as long as it is open."""
+        served = (kind, stream)
+        self._served.append(served)
+        self.most[kind] = max(self.most[kind], self.open_now(kind))
+        try:
+            yield
+        finally:
+            self._served.remove(served)
+
+    def cut(self, kind: str) -> None:
+        """Breaks the connections of all watches of a kind; pending events are lost."""
+        for stream in self._of(kind):
+            stream.cut()
+
+    def end(self, kind: str) -> None:
+        """Ends all watches of a kind, which is served no longer."""
+        for stream in self._of(kind):
+            stream.end()
+
+    def _of(self, kind: str) -> list[Stream]:
+        return [stream for each, stream in self._served if each == kind]
+
+    def stall(self, what: str) -> None:
+        """Stops delivery to the watches of a kind, or of all kinds of a `Watched`, while they stay open."""
+        self._stalled.add(what)
+
+    def go_on(self, what: str) -> None:
+        """Ends `stall`; pending events are delivered."""
+        self._stalled.discard(what)
+
+    def stalled(self, kind: str) -> bool:
+        """Returns whether watches of a kind deliver nothing."""
+        return kind in self._stalled or watched(kind) in self._stalled
+
 
 GARDENLET = "gardenlet"
 """The author of changes to Clusters and Secrets in the journal."""
 
 
-class Fault:
+class Fault(ExitStack):
     """A fault in effect, until it is lifted; a context manager that lifts it on exit."""
 
     def __init__(self, *undo: Callable[[], object]) -> None:
         """Remembers what ends it, in this order."""
-        self._undo = undo
+        super().__init__()
+        for each in reversed(undo):
+            self.callback(each)
 
     def lift(self) -> None:
         """Ends the fault; further calls have no effect."""
-        undo, self._undo = self._undo, ()
-        for each in undo:
-            each()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.lift()
+        self.close()
 
 
 @dataclass(slots=True)

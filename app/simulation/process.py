@@ -52,7 +52,7 @@ class SimulatedProcess:
             weeder: the policy of its weeder; None if it runs none.
             settings: flags by name; the defaults are those of `dwd serve`.
         """
-        self.core, self.network = core, MemoryNetwork(servers.place, name, tap)
+        self.core, self.network = core, MemoryNetwork(servers.place, name, tap or Wiretap())
         chosen = self.settings = ServeSettings.model_validate({**_FILES, **settings})
         real = RealCluster(
             chosen,

@@ -13,8 +13,7 @@ from itertools import count, takewhile
 from typing import Any, Final, NamedTuple
 
 from app.core.errors import Conflict, Expired, NotFound
-from app.simulation.definitions import Definition
-from app.simulation.validation import Rejected, completed, validate
+from app.simulation.definitions import Definition, Rejected, completed, validate
 
 Object = Mapping[str, Any]
 """One API object as JSON data."""

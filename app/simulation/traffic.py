@@ -106,15 +106,13 @@ class Write:
     """One accepted write."""
 
     at: float
-    """When the server accepted it."""
+    """When it was sent."""
     namespace: str
     ref: ResourceRef
     patch: Mapping[str, object]
     """The request body; empty for a deletion."""
     by: str
     """The component that sent the write."""
-    sent: float
-    """When the component sent it."""
     verb: str = "patch"
     """patch, scale, create or delete."""
 
@@ -129,16 +127,13 @@ class Journal:
     def writes(self) -> tuple[Write, ...]:
         return tuple(self._writes)
 
-    def add(self, write: Write) -> None:
-        self._writes.append(write)
-
     def enter(
         self, at: float, obj: Object, patch: Object, by: str, verb: str = "patch", place: str = ""
     ) -> None:
         """Adds a write to an object, of its own namespace unless it is entered under another `place`."""
         metadata = obj["metadata"]
         place = place or metadata["namespace"] or metadata["name"]
-        self.add(Write(at, place, ref_of(obj), patch, by, at, verb))
+        self._writes.append(Write(at, place, ref_of(obj), patch, by, verb))
 
     def clear(self) -> None:
         self._writes.clear()

@@ -4,28 +4,27 @@ The decoders are taken from their modules: a defect that the exploration plants 
 judges.
 """
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from app.core.errors import NotFound
 from app.core.kube.decoding import pod_objects, seed_objects, shoot_objects
-from app.core.model.endpoints import ProbedPod
-from app.core.model.shoots import ClusterView, LeaseView, MachineView, NodeView
-from app.core.model.weeding import PodView, SliceView
+from app.core.model.shoots import LeaseView, NodeView
 from app.core.model.workloads import ResourceRef, WorkloadView
+from app.simulation.definitions import SIZES
 from app.simulation.store import Object
-from app.simulation.validation import SIZES
 
 NOT_MANAGED: Final = "node.machine.sapcloud.io/not-managed-by-mcm"
 SERVICE_NAME: Final = pod_objects.SERVICE_LABEL
 POOL: Final = "worker.gardener.cloud/pool"
 ZONE: Final = "topology.kubernetes.io/zone"
 
+T = TypeVar("T")
+
 _encode: Final = msgspec.json.encode
-_machine, _cluster, _workload = seed_objects.machine, seed_objects.cluster, seed_objects.workload
-_pod, _probed_pod, _slice = pod_objects.pod, pod_objects.probed_pod, pod_objects.endpoint_slice
+_workload: Final = seed_objects.workload
 _leases, _nodes = shoot_objects.leases, shoot_objects.nodes
 
 
@@ -52,34 +51,23 @@ def _all(steps: shoot_objects.Steps[Any]) -> tuple[Any, ...]:
         return items
 
 
-def machine_view(obj: Object) -> MachineView:
-    """Decodes a Machine."""
-    return _machine(_encode(obj))
-
-
-def cluster_view(obj: Object) -> ClusterView:
-    """Decodes a Cluster, with its Shoot or the reason why that cannot be decoded."""
-    return _cluster(_encode(obj))
-
-
 def workload_view(obj: Object) -> WorkloadView:
     """Decodes a dependent."""
     return _workload(ref_of(obj))(_encode(obj))
 
 
-def pod_view(obj: Object) -> PodView:
-    """Decodes a pod for the weeder."""
-    return _pod(_encode(obj))
+def _by(decode: Callable[[bytes], T]) -> Callable[[Object], T]:
+    return lambda obj: decode(_encode(obj))
 
 
-def probed_view(obj: Object) -> ProbedPod:
-    """Decodes a pod for endpoint probes."""
-    return _probed_pod(_encode(obj))
-
-
-def slice_view(obj: Object) -> SliceView:
-    """Decodes an EndpointSlice."""
-    return _slice(_encode(obj))
+machine_view: Final = _by(seed_objects.machine)
+cluster_view: Final = _by(seed_objects.cluster)
+"""Its Shoot may be the reason why that cannot be decoded."""
+pod_view: Final = _by(pod_objects.pod)
+"""Decodes a pod for the weeder."""
+probed_view: Final = _by(pod_objects.probed_pod)
+"""Decodes a pod for endpoint probes."""
+slice_view: Final = _by(pod_objects.endpoint_slice)
 
 
 # What is said by one field.

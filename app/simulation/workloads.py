@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, Final
 
 from app.core.clock import Clock
+from app.simulation.definitions import SIZES
 from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
 from app.simulation.traffic import Journal
-from app.simulation.validation import SIZES
 from app.simulation.views import size_field
 
 ROLE: Final = "gardener.cloud/role"

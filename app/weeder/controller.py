@@ -132,7 +132,7 @@ class ReadySince:
             # The service was ready when the question was asked, so no pod can show a later instant.
             inquiry.since = None
             return False
-        await self._env.openings.turn(question.key.namespace)
+        await self._env.openings.wait(question.key.namespace)
         pod = await self._env.seed.read_pod(question.key.namespace, inquiry.pods[0])
         inquiry.pods.popleft()
         inquiry.failures = 0
@@ -178,7 +178,7 @@ class WeederController:
         """Subscribes to services, leadership and pauses, and runs for ever."""
         self._env.seed.subscribe(self)
         self._env.leadership.subscribe(self._leadership_changed)
-        self._env.pauses.subscribe(self._registry.judge_again)
+        self._env.pauses.subscribe(lambda _namespace: self._registry.judge_again())
         if self._env.seed.watch_state().synced and not self._listed:
             self.services_relisted(Relisted(None, tuple(self._env.seed.services())))
         await self._past.run()
@@ -346,8 +346,6 @@ class WeederRunner:
     def start(self) -> None:
         """Starts the background loops."""
         tasks = self._env.tasks
-        _ = tasks.shared(self._env.openings.run, "weeder openings")
-        _ = tasks.shared(self._env.deletions.run, "weeder deletions")
         _ = tasks.shared(self.controller.run, "weeder controller")
         _ = tasks.shared(self.selectors.run, "weeder selectors")
 

@@ -6,9 +6,8 @@ is cancelled once it was sent: whether it was carried out decides what counts to
 
 import asyncio
 import math
-from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.errors import (
     ClusterError,
@@ -28,11 +27,13 @@ from app.core.model.weeding import (
     KeptPod,
     OwnerView,
     PodView,
-    RecoveryStart,
 )
 from app.weeder import messages, rules
 from app.weeder.environment import RetryWait, RetryWaits, WeederEnvironment
 from app.weeder.rules import UNKNOWN, answer
+
+if TYPE_CHECKING:
+    from app.weeder.recovery import RecoveryRunner
 
 _AGAIN: Final = Backoff(first=1.0, most=30.0)
 # Seconds between two judgements of a pod whose deletion met a conflict.
@@ -42,9 +43,9 @@ _BETWEEN_JUDGEMENTS: Final = 1.0
 class DeletionQueue:
     """The pods of one recovery that wait for their deletion."""
 
-    def __init__(self, waits: RetryWaits | None = None) -> None:
+    def __init__(self, waits: RetryWaits) -> None:
         self._due: dict[str, tuple[float, float]] = {}
-        self._waits = waits or RetryWaits()
+        self._waits = waits
 
     def __len__(self) -> int:
         return len(self._due)
@@ -240,29 +241,9 @@ class CalledOff(WatchdogError):
 class Deletions:
     """Sends deletions, each in a task of its own that is never cancelled."""
 
-    def __init__(
-        self,
-        environment: WeederEnvironment,
-        begun: RecoveryStart,
-        queue: DeletionQueue,
-        recovery_log: RecoveryLog,
-        *,
-        starting: Callable[[], None],
-        answered: Callable[[str], None],
-    ) -> None:
-        """Keeps what it needs; sends nothing.
-
-        Args:
-            environment: the adapters, and the records of deletions.
-            begun: the start of the recovery that the deletions belong to.
-            queue: is told which pods have to wait for another try.
-            recovery_log: is told what became of each pod.
-            starting: called right before a deletion is sent; raises CalledOff if it is not allowed any more.
-            answered: called with the name of each pod whose deletion is no longer in flight.
-        """
-        self._env, self._begun = environment, begun
-        self._queue, self._recovery_log = queue, recovery_log
-        self._starting, self._on_answer = starting, answered
+    def __init__(self, environment: WeederEnvironment, recovery: "RecoveryRunner") -> None:
+        """Sends nothing yet; `recovery` is told what became of each pod, and may call a deletion off to the last."""
+        self._env, self._recovery = environment, recovery
         self._refusals = RefusalCount()
         self._sending: dict[str, asyncio.Task[None]] = {}
         self.refusal: Forbidden | None = None
@@ -304,7 +285,7 @@ class Deletions:
         sent = self._env.clock.now()
 
         def starting() -> None:
-            self._starting()
+            self._recovery.check_may_send()
             ago = self._env.clock.now() - judged  # may be long if the process was frozen
             if rules.too_short(delete, self._env.policy, ago):
                 raise CalledOff("it does not wait for long any more")
@@ -328,7 +309,7 @@ class Deletions:
             raise
         finally:
             self._sending.pop(pod.uid, None)
-            self._on_answer(pod.name)
+            self._recovery.pod_changed(pod.name)
         self._answered(pod, delete, error, sent)
 
     def _answered(
@@ -342,18 +323,18 @@ class Deletions:
             self._refusals.allowed()
         self._env.records.answered(pod, found)
         if found.next_version:
-            self._queue.until_next_version(pod, now)
+            self._recovery.queue.until_next_version(pod, now)
         if found.again:
-            self._queue.failed(pod, now, found.retry_after)
+            self._recovery.queue.failed(pod, now, found.retry_after)
         if error is None or found.result is DeletionResult.GONE:
             self._done(pod, delete, found.result)
         else:
             if not found.next_version:
                 forbidden = isinstance(error, Forbidden)
                 reason = KeepReason.FORBIDDEN if forbidden else KeepReason.REFUSED
-                self._recovery_log.failed(pod.name, Keep(reason, str(error)), now)
-            messages.not_deleted(self._env, self._begun.key, pod, found.result, error)
+                self._recovery.log.failed(pod.name, Keep(reason, str(error)), now)
+            messages.not_deleted(self._env, self._recovery.begun.key, pod, found.result, error)
 
     def _done(self, pod: PodView, delete: Delete, result: DeletionResult) -> None:
-        deletion = self._recovery_log.deleted(pod, delete, result, self._env.clock.now())
-        messages.deleted(self._env, self._begun, deletion)
+        deletion = self._recovery.log.deleted(pod, delete, result, self._env.clock.now())
+        messages.deleted(self._env, self._recovery.begun, deletion)

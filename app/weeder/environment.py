@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.weeding import PodView, WeederPolicy
-from app.core.overrides.cache import WeederPauses
+from app.core.overrides.cache import OverrideCache
 from app.core.ports import Leadership
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
@@ -60,7 +60,7 @@ class WeederEnvironment:
     policy: WeederPolicy
     seed: "WeederSeed"
     leadership: Leadership
-    pauses: WeederPauses
+    pauses: OverrideCache
     clock: Clock
     tasks: Tasks
     notice_bus: NoticeBus

@@ -51,16 +51,9 @@ class RecoveryRunner:
         self._env, self.begun, self._opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
-        self._recovery_log = RecoveryLog()
-        self._queue = DeletionQueue(environment.retry_waits)
-        self._deletions = Deletions(
-            environment,
-            begun,
-            self._queue,
-            self._recovery_log,
-            starting=self._starting,
-            answered=self._pod_changed,
-        )
+        self.log = RecoveryLog()
+        self.queue = DeletionQueue(environment.retry_waits)
+        self._deletions = Deletions(environment, self)
         self._changed_pods: set[str] = set()
         self._awake = asyncio.Event()
         self._judged_all_at = -math.inf
@@ -96,14 +89,14 @@ class RecoveryRunner:
         watch = self._watch = self._env.seed.watch_pods(
             begun.key.namespace,
             self._selectors[0] if len(self._selectors) == 1 else None,
-            self._pod_changed,
+            self.pod_changed,
             self._admitted,
         )
         self._env.metrics.weeder_watches.inc()
         try:
             async with asyncio.timeout(begun.until - clock.now()), asyncio.TaskGroup() as both:
                 both.create_task(watch.run())
-                both.create_task(self._work(watch))
+                both.create_task(self._weed(watch))
         except TimeoutError:
             pass  # its time is over; what the tasks raise comes as a group
         except ExceptionGroup as failed:
@@ -117,7 +110,7 @@ class RecoveryRunner:
         self.finish(end)
 
     async def _admitted(self) -> None:
-        await self._env.openings.turn(self.begun.key.namespace)
+        await self._env.openings.wait(self.begun.key.namespace)
         if self._phase is Phase.OPENING:
             self._opened()
 
@@ -129,9 +122,9 @@ class RecoveryRunner:
         self._ended, self._phase = (now, end), Phase.ENDED
         reason = KeepReason.FORBIDDEN if forbidden else KeepReason.DROPPED
         keep = Keep(reason, "it still waited for its turn when the recovery ended")
-        for name in self._queue.names():
-            self._recovery_log.dropped(name, keep, now)
-        self._recovery_log.close()
+        for name in self.queue.names():
+            self.log.dropped(name, keep, now)
+        self.log.close()
         if self.settled:
             self._tell_end()
         else:
@@ -140,7 +133,7 @@ class RecoveryRunner:
     def _tell_end(self) -> None:
         if not self._told_end:
             self._told_end = True
-            messages.ended(self._env, self.status(), deleted=self._recovery_log.number)
+            messages.ended(self._env, self.status(), deleted=self.log.number)
 
     def crashed(self, error: Exception) -> None:
         """Notes and reports an unexpected error, after which the recovery will be started again."""
@@ -159,7 +152,8 @@ class RecoveryRunner:
 
     # Judging.
 
-    def _pod_changed(self, name: str) -> None:
+    def pod_changed(self, name: str) -> None:
+        """Makes the recovery judge this pod again, as it has changed, or its deletion was answered."""
         self._changed_pods.add(name)
         self._awake.set()
 
@@ -168,7 +162,7 @@ class RecoveryRunner:
         self._judged_all_at = -math.inf
         self._awake.set()
 
-    async def _work(self, watch: "PodWatch") -> None:
+    async def _weed(self, watch: "PodWatch") -> None:
         while not watch.synced:
             await self._sleep(_SYNC_POLL)
         self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, -math.inf
@@ -177,15 +171,15 @@ class RecoveryRunner:
         while True:
             self._judge_pods(watch)
             due_at = self._judged_all_at + _JUDGED_AGAIN
-            if (at := self._queue.next_at()) is not None:
+            if (at := self.queue.next_at()) is not None:
                 due_at = min(due_at, max(at, self._deletions.not_before()))
             if (wait := due_at - self._env.clock.now()) > 0:
                 await self._sleep(wait)
                 continue
-            turn = await self._env.deletions.turn(self.begun.key.namespace)
+            await self._env.deletions.wait(self.begun.key.namespace)
             self._judge_pods(watch)
             if not self._send_first(watch):
-                self._env.deletions.give_back(turn)
+                self._env.deletions.returned(self.begun.key.namespace)
 
     def _judge_pods(self, watch: "PodWatch") -> None:
         """Judges the pods that have changed; from time to time all, those included that are gone without an event.
@@ -200,11 +194,11 @@ class RecoveryRunner:
         names, self._changed_pods = self._changed_pods, set()
         if now - self._judged_all_at >= _JUDGED_AGAIN:
             self._judged_all_at = now
-            names |= pods.keys() | self._queue.names() | self._recovery_log.names()
+            names |= pods.keys() | self.queue.names() | self.log.names()
         for name in sorted(names):
             if (pod := pods.get(name)) is None:
-                self._queue.drop(name)
-                self._recovery_log.gone(name)
+                self.queue.drop(name)
+                self.log.gone(name)
             elif not self._deletions.on_its_way(pod):
                 self._note(pod, self._judge(pod, now), now)
 
@@ -227,13 +221,13 @@ class RecoveryRunner:
 
     def _note(self, pod: PodView, judged: Judgement, now: float) -> None:
         if isinstance(judged, Delete):
-            self._queue.add(pod, judged, now)
-            self._recovery_log.unspared(pod.name)
+            self.queue.add(pod, judged, now)
+            self.log.unspared(pod.name)
             return
-        self._queue.drop(pod.name)
-        self._recovery_log.skipped(pod, judged, now)
-        if judged.reason is KeepReason.CAP_REACHED and self._recovery_log.newly_capped(pod):
-            first = self._recovery_log.first_of_owner(pod)
+        self.queue.drop(pod.name)
+        self.log.skipped(pod, judged, now)
+        if judged.reason is KeepReason.CAP_REACHED and self.log.newly_capped(pod):
+            first = self.log.first_of_owner(pod)
             messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
     def _send_first(self, watch: "PodWatch") -> bool:
@@ -242,18 +236,18 @@ class RecoveryRunner:
         # A deletion may have been refused while this one waited for its turn.
         if now < self._deletions.not_before():
             return False
-        while (name := self._queue.first(now)) is not None:
+        while (name := self.queue.first(now)) is not None:
             pod = pods[name]
             # Another recovery may have used up the cap, or have been told to wait with this very pod.
             judged = self._judge(pod, now)
             self._note(pod, judged, now)
-            if isinstance(judged, Delete) and self._queue.due(name, now):
-                self._queue.drop(name)
+            if isinstance(judged, Delete) and self.queue.due(name, now):
+                self.queue.drop(name)
                 self._deletions.send(pod, judged)
                 return True
         return False
 
-    def _starting(self) -> None:
+    def check_may_send(self) -> None:
         """Raises CalledOff if a deletion that is about to be sent is not allowed any more."""
         # The time may be over although the recovery has not ended, as when the process was frozen.
         over = self._ended is not None or self._env.clock.now() >= self.begun.until
@@ -288,9 +282,9 @@ class RecoveryRunner:
             ended=None if ended is None else ended[0],
             end=None if ended is None else ended[1],
             trouble=watch if self._refusal is None else str(self._refusal),
-            deletions=tuple(self._recovery_log.deletions),
-            spared=self._recovery_log.spared,
-            queued=len(self._queue),
+            deletions=tuple(self.log.deletions),
+            spared=self.log.spared,
+            queued=len(self.queue),
             asked=begun.asked,
         )
 
@@ -337,7 +331,7 @@ class RecoveryRegistry:
 
     def __init__(self, environment: WeederEnvironment) -> None:
         self._env = environment
-        self._stories: OrderedDict[ServiceKey, _ServiceRecoveries] = OrderedDict()
+        self._services: OrderedDict[ServiceKey, _ServiceRecoveries] = OrderedDict()
         self._ids = count(1)
         self._unsettled: list[RecoveryRunner] = []
         """Recoveries that have ended, with deletions that are not answered yet."""
@@ -345,8 +339,8 @@ class RecoveryRegistry:
 
     def running(self, key: ServiceKey) -> RecoveryRunner | None:
         """The recovery of this service that waits or is under way; None if there is none."""
-        story = self._stories.get(key)
-        return None if story is None else story.running
+        service = self._services.get(key)
+        return None if service is None else service.running
 
     def begin(
         self, key: ServiceKey, cause: Cause, seconds: float, asked: WeedRequest | None = None
@@ -369,58 +363,58 @@ class RecoveryRegistry:
         replaced = self.running(key)
         waited = replaced.begun.due if replaced is not None and replaced.waiting else None
         self.end(key, End.REPLACED)
-        story = self._story(key)
+        service = self._service(key)
         now = self._env.clock.now()
-        due = now + rules.recovery_wait(tuple(story.begun), now, self._env.policy.watch_duration)
+        due = now + rules.recovery_wait(tuple(service.begun), now, self._env.policy.watch_duration)
         if asked is not None and waited is not None:
             due = min(due, waited)  # asking again must not postpone a recovery that waits already
         begun = RecoveryStart(next(self._ids), key, cause, now, due, due + seconds, asked)
-        recovery = RecoveryRunner(self._env, begun, lambda: self._opened(story, begun))
+        recovery = RecoveryRunner(self._env, begun, lambda: self._opened(service, begun))
         messages.began(self._env, begun)
-        story.current = recovery
-        story.task = self._env.tasks.kept(recovery.run, f"weed {key}", recovery.crashed)
+        service.current = recovery
+        service.task = self._env.tasks.kept(recovery.run, f"weed {key}", recovery.crashed)
         return recovery
 
-    def _story(self, key: ServiceKey) -> _ServiceRecoveries:
-        story = self._stories.setdefault(key, _ServiceRecoveries())
-        self._stories.move_to_end(key)
-        if len(self._stories) > _SERVICES:
+    def _service(self, key: ServiceKey) -> _ServiceRecoveries:
+        service = self._services.setdefault(key, _ServiceRecoveries())
+        self._services.move_to_end(key)
+        if len(self._services) > _SERVICES:
             # Where a recovery is under way, or counts towards the wait of the next, the service is always kept.
             now, window = self._env.clock.now(), self._env.policy.watch_duration
-            for each, known in self._stories.items():
+            for each, known in self._services.items():
                 counts = bool(known.begun) and now - known.begun[-1] < window
                 if each != key and known.running is None and not counts:
-                    del self._stories[each]
+                    del self._services[each]
                     break
-        return story
+        return service
 
-    def _opened(self, story: _ServiceRecoveries, begun: RecoveryStart) -> None:
+    def _opened(self, service: _ServiceRecoveries, begun: RecoveryStart) -> None:
         """Called when a recovery begins to weed: it counts towards the wait of the next ones, once."""
         now = self._env.clock.now()
-        if not story.begun or story.begun[-1] < begun.began:
-            story.begun.append(now)
+        if not service.begun or service.begun[-1] < begun.began:
+            service.begun.append(now)
             self._env.metrics.weeder_recoveries.labels(begun.key.service).inc()
 
     def end(self, key: ServiceKey, why: End) -> None:
         """Ends the recovery of a service; deletions that were sent are finished."""
-        story = self._stories.get(key)
-        if story is None or story.current is None:
+        service = self._services.get(key)
+        if service is None or service.current is None:
             return
-        story.current.finish(why)
-        if story.task is not None:
-            story.task.cancel()
-        self._unsettled = [each for each in (*self._unsettled, story.current) if not each.settled]
-        story.leave()
+        service.current.finish(why)
+        if service.task is not None:
+            service.task.cancel()
+        self._unsettled = [each for each in (*self._unsettled, service.current) if not each.settled]
+        service.leave()
 
     def end_all(self, why: End) -> None:
-        for key in tuple(self._stories):
+        for key in tuple(self._services):
             self.end(key, why)
 
     def judge_again(self) -> None:
         """Makes all recoveries judge their pods again, as a pause or another obstacle has changed."""
-        for story in self._stories.values():
-            if story.current is not None:
-                story.current.judge_again()
+        for service in self._services.values():
+            if service.current is not None:
+                service.current.judge_again()
 
     async def stop(self) -> None:
         """Ends all recoveries for good; returns when each deletion that was sent has been answered."""
@@ -431,11 +425,11 @@ class RecoveryRegistry:
 
     def recoveries(self, key: ServiceKey) -> tuple[RecoveryStatus, ...]:
         """The recoveries of a service, newest first."""
-        if (story := self._stories.get(key)) is None:
+        if (service := self._services.get(key)) is None:
             return ()
-        found = ([story.current] if story.current else []) + list(reversed(story.past))
+        found = ([service.current] if service.current else []) + list(reversed(service.past))
         return tuple(each.status() if isinstance(each, RecoveryRunner) else each for each in found)
 
     def services(self) -> tuple[ServiceKey, ...]:
         """The services that have recoveries, under way or past."""
-        return tuple(self._stories)
+        return tuple(self._services)

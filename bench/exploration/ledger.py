@@ -14,12 +14,11 @@ from app.core.model.shoots import Route, ShootView
 from app.core.model.workloads import Patch, ResourceRef
 from app.prober.rules.leases import READING, Timings, offset_tolerance
 from app.simulation.builders import World
-from app.simulation.kubelets import Kubelet
+from app.simulation.definitions import SIZES
 from app.simulation.network import SEED
-from app.simulation.shoot import ShootServer
+from app.simulation.shoot import Kubelet, ShootServer
 from app.simulation.store import Happened, Object, ObjectKey, StoreEvent
 from app.simulation.traffic import Host, SimulatedRequest
-from app.simulation.validation import SIZES
 from app.simulation.views import cluster_view, machine_view
 from bench.exploration.facts import (
     Change,

@@ -22,10 +22,10 @@ from app.core.errors import ClusterError
 from app.core.model import workloads as ann
 from app.core.model.shoots import Route
 from app.core.model.workloads import Patch, ResourceRef
-from app.simulation.memory import MemoryTransport
+from app.simulation.memory import MemoryTransport, Wiretap
 from app.simulation.network import SEED
 from app.simulation.server.options import VERBS, RequestedObject, parse
-from app.simulation.server.servers import Handle
+from app.simulation.server.servers import Handle, ServerWatcher
 from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 from bench.exploration.hearing import Answer, Hearing
 from bench.exploration.timeline import Machine
@@ -160,8 +160,8 @@ class _Connection:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
-    """All requests of one process; a `Wiretap`."""
+class Line(Wiretap):
+    """All requests of one process."""
 
     process: str
     machine: Machine
@@ -312,8 +312,8 @@ def _outcome(data: bytes) -> str:
 _END: Final[ContextVar[MemoryTransport | None]] = ContextVar("end", default=None)
 
 
-class ServedLines:
-    """What the API servers of a world do for processes; a `ServerWatcher`."""
+class ServedLines(ServerWatcher):
+    """What the API servers of a world do for processes."""
 
     def __init__(self, watcher: Watcher, chance: random.Random | None = None) -> None:
         """`chance` draws whether a write is worked on that was given up; None: always."""

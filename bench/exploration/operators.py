@@ -13,10 +13,9 @@ from app.core.model.overrides import API_PAUSE, IgnoreRequest, Pause, Scope
 from app.core.model.scaling_runs import ScaleSpec, Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.prober.controller import Prober
-from app.simulation.definitions import Definition
+from app.simulation.definitions import Definition, Rejected
 from app.simulation.identities import OPERATOR
 from app.simulation.store import Object, ObjectKey
-from app.simulation.validation import Rejected
 from bench.exploration.draws import Hand
 from bench.exploration.people import Act, Deed, Free
 from bench.exploration.wishes import HOME

@@ -23,7 +23,7 @@ from app.prober.rules import leases, manual, scaling, verdict
 from app.prober.rules.leases import Contacts, Timings
 from app.prober.rules.manual import ManualContext, RequestStep
 from app.prober.rules.scaling import Plan, Task, Why
-from app.prober.scaling.manual import ScaleRequests
+from app.prober.scaling.manual import ScaleRequests, ShootRequests
 from app.prober.scaling.run import Scaler
 from bench.exploration import adapter_plants, path_plants
 
@@ -130,7 +130,7 @@ def count_not_kept() -> Any:  # noqa: ANN401  a patch
 
 def old_consent() -> Any:  # noqa: ANN401  a patch
     """A process that was stopped goes on with the verdict of before."""
-    from app.prober.scaling.context import RunGuard  # noqa: PLC0415  only here
+    from app.prober.scaling.run import RunGuard  # noqa: PLC0415  only here
 
     def held(self: RunGuard) -> bool:
         return not self._confirmed
@@ -208,38 +208,36 @@ def nobody_carries_on() -> Any:  # noqa: ANN401  a patch
 
 def deletion_unheeded() -> Any:  # noqa: ANN401  a patch
     """The scaling run of a ScaleRequest goes on that somebody has deleted."""
-    return patch.object(ScaleRequests, "_cancel_if_over", lambda *_: None)
+    return patch.object(ShootRequests, "cancel_if_over", lambda *_: None)
 
 
 def carried_out_twice() -> Any:  # noqa: ANN401  a patch
     """A ScaleRequest that has succeeded is begun once more."""
-    original = ScaleRequests._open  # noqa: SLF001  a defect in its very midst
+    original = ScaleRequests.open_requests
 
     def still_open(self: ScaleRequests, namespace: str) -> list[ScaleRequest]:
         done = (
             each
-            for each in self._env.overrides.requests(namespace)
+            for each in self.env.overrides.requests(namespace)
             if each.phase is OperationPhase.DONE
         )
         return [*original(self, namespace), *done]
 
-    return patch.object(ScaleRequests, "_open", still_open)
+    return patch.object(ScaleRequests, "open_requests", still_open)
 
 
 def begun_by_a_standby() -> Any:  # noqa: ANN401  a patch
     """Whoever sees a ScaleRequest carries it out, whether it leads or not."""
     both = ExitStack()
-    both.enter_context(
-        patch.object(ScaleRequests, "_acts", lambda self: self._env.overrides.synced)
-    )
+    both.enter_context(patch.object(ScaleRequests, "acts", lambda self: self.env.overrides.synced))
     both.enter_context(patch.object(ScaleRequests, "check_may_write", lambda _: None))
     return both
 
 
 def newest_first() -> Any:  # noqa: ANN401  a patch
     """Of several ScaleRequests the youngest is carried out first."""
-    original = ScaleRequests._open  # noqa: SLF001  a defect in its very midst
-    return patch.object(ScaleRequests, "_open", lambda *args: original(*args)[::-1])
+    original = ScaleRequests.open_requests
+    return patch.object(ScaleRequests, "open_requests", lambda *args: original(*args)[::-1])
 
 
 def status_without_version() -> Any:  # noqa: ANN401  a patch

@@ -191,7 +191,7 @@ class Load:
         found = {}
         for name in names:
             _ = self._world.faults.api_down(name)  # leaves its port to the other process
-            pair = self._place.certificate(self._world.shoot(name).ca)
+            pair = self._place.certificate(self._world.shoot(name).authority())
             found[name] = {
                 "port": self._place.port(name).number,
                 "certificate": pair.certificate.decode(),
@@ -241,7 +241,7 @@ class Load:
 
     def _reach(self, namespace: str) -> Reach:
         shoot = self._world.shoot(namespace)
-        return Reach(namespace, shoot.url, shoot.ca, shoot.newest_token)
+        return Reach(namespace, shoot.url, shoot.authority(), shoot.newest_token)
 
     async def _sample(self) -> None:
         """How late this loop is, and when each shoot was first looked at."""
@@ -309,7 +309,7 @@ class Load:
         zeros = [each.at for each in writes if each.ref.name == KCM and _replicas(each) == 0]
         return Outage(
             self._world.known_at(namespace, since=self._cut_at),
-            min((each.sent for each in writes), default=None),
+            min((each.at for each in writes), default=None),
             min(zeros, default=None),
             len(self._world.not_ready_nodes(namespace)),
             len(self._world.machines_deleted(namespace)),

@@ -22,7 +22,6 @@ from app.core.clock import Clock
 from app.core.kube.election import SoleOwner
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.weeding import WeederPolicy
-from app.core.overrides.cache import WeederPauses
 from app.core.reporting.metering import Metering
 from app.core.tasks import Tasks
 from app.service.loops import OverrideFeature
@@ -157,7 +156,7 @@ def _weeder(
         _POLICY,
         adapters.weeder.seed,
         SoleOwner(),
-        pauses=WeederPauses(decisions.view),
+        pauses=decisions.view,
         clock=world.clock,
         tasks=tasks,
         notice_bus=core.notice_bus,

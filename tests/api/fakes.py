@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.application import create_api
+from app.api.application import Middleware, create_api
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.health import Health
-from app.api.middleware import Middleware
 from app.api.stream import EventStreams
 from app.core.config.settings import ServiceSettings
 from app.core.errors import ConfigWarning, FeatureUnavailable, NotFound, Refused

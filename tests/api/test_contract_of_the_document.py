@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from app.api import middleware as fronts
+from app.api import application as fronts
 from app.api.limits import Allowance
 from tests.api.facts import KCM, NAMESPACE
 from tests.api.fakes import World, application

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api import middleware as fronts
+from app.api import application as fronts
 from app.api.document import REQUESTS
 from app.api.health import PATHS as HEALTH
 from app.api.health import Check, Health

@@ -25,7 +25,8 @@ from app.core.model.shoots import SecretView
 from app.core.model.workloads import Direction
 from app.prober.rules import schedule
 from app.prober.rules.leases import Timings
-from app.prober.scaling.context import RunAborted, RunGuard
+from app.prober.scaling.resource import RunAborted
+from app.prober.scaling.run import RunGuard
 from tests.core.kube.server import AUTHORITY, serving
 
 NAMESPACE = "shoot--dev--one"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from app.core.handlers.grpc import GrpcChecks
+from app.core.handlers.grpc import check_health
 from app.core.handlers.runs import HandlerRun, Lookup
 from app.core.model.endpoints import EndpointProbeSpec, Grpc, TargetAddress
 from tests.attack.watchdog import MOST
@@ -30,7 +30,7 @@ async def test_no_frames_of_a_target_hold_the_loop(frame):
         EndpointProbeSpec(name="p", grpc=handler), TargetAddress("shoot--dev--one", "127.0.0.1")
     )
     begun = time.thread_time()
-    ran = await GrpcChecks(Lookup()).run(handler, run)
+    ran = await check_health(handler, run, Lookup())
     assert time.thread_time() - begun < MOST / 2
     assert ran.message == "RESOURCE_EXHAUSTED"
     server.close()

@@ -125,60 +125,6 @@ def test_accounts_are_those_of_the_namespace_of_the_release(render: Renderer, va
             assert {each["namespace"] for each in binding["subjects"]} == {"elsewhere"}
 
 
-def test_the_lease_is_in_the_namespace_of_the_release(render: Renderer) -> None:
-    assert "--leader-election-namespace=elsewhere" in render(namespace="elsewhere").text
-    assert "--leader-election-namespace" not in render(namespace="garden").text
-
-
-def test_an_api_on_the_loopback_address_has_no_service(render: Renderer) -> None:
-    names = {each["metadata"]["name"] for each in render().of("Service")}
-    assert names == {"dependency-watchdog-prober-metrics", "dependency-watchdog-weeder-metrics"}
-    assert not render().of("EndpointSlice")
-
-
-def test_the_leader_has_a_service_that_selects_nothing(render: Renderer) -> None:
-    rendered = render(HA)
-    for component in ("prober", "weeder"):
-        name = f"dependency-watchdog-{component}-leader"
-        service, found = rendered.one("Service", name), rendered.one("EndpointSlice", name)
-        assert "selector" not in service["spec"]
-        assert [each["name"] for each in service["spec"]["ports"]] == ["api"]
-        assert found["metadata"]["labels"]["kubernetes.io/service-name"] == name
-
-
-def test_the_address_of_the_leader_is_the_leaders(render: Renderer) -> None:
-    """An upgrade must neither take it back nor ask whose it is (docs/decisions/0032)."""
-    for found in render(HA).of("EndpointSlice"):
-        assert set(found) == {"apiVersion", "kind", "metadata", "addressType"}
-
-
-def test_both_loops_in_one_process_have_one_leader(render: Renderer) -> None:
-    (found,) = render(MESH).of("EndpointSlice")
-    assert found["metadata"]["name"] == "dependency-watchdog-serve-leader"
-
-
-def test_a_leader_that_nobody_asks_for_has_no_service(render: Renderer) -> None:
-    rendered = render(HA, values={"leaderElection": {"leaderAddress": {"enabled": False}}})
-    assert not rendered.of("EndpointSlice")
-    assert "--leader-endpointslice" not in rendered.text
-    assert "https://dependency-watchdog-weeder.garden.svc:8080" in rendered.text
-
-
-def test_nobody_is_sent_to_the_leader_of_a_dry_run(render: Renderer) -> None:
-    """It takes part in no election and writes nothing, so that Service would lead nowhere."""
-    dry = {"prober": {"flags": {"dryRun": True}}}
-    rendered = render(TOKEN, values={**dry, "api": {"urls": {"prober": ""}}})
-    assert not rendered.of("EndpointSlice", "dwd-prober-leader")
-    assert rendered.one("EndpointSlice", "dwd-weeder-leader")
-    rules = rendered.one("Ingress")["spec"]["rules"]
-    assert [each["http"]["paths"][0]["backend"]["service"]["name"] for each in rules] == [
-        "dwd-prober",
-        "dwd-weeder-leader",
-    ]
-    assert "--leader-endpointslice=dwd-prober-leader" not in rendered.text
-    assert "--peer-url=https://dwd-prober.garden.svc:8080" in rendered.text
-
-
 def test_the_certificate_has_the_names_of_the_services(render: Renderer) -> None:
     rendered = render(HA)
     names = set(rendered.one("Certificate")["spec"]["dnsNames"])
@@ -194,22 +140,6 @@ def test_the_pods_have_the_secret_of_the_certificate(render: Renderer) -> None:
     for deployment in rendered.of("Deployment"):
         volumes = deployment["spec"]["template"]["spec"]["volumes"]
         assert {"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440}} in volumes
-
-
-def test_an_ingress_leads_to_the_leaders(render: Renderer) -> None:
-    rules = render(TOKEN).one("Ingress")["spec"]["rules"]
-    found = {rule["host"]: rule["http"]["paths"][0]["backend"]["service"]["name"] for rule in rules}
-    assert found == {
-        "dwd.seed.example.org": "dwd-prober-leader",
-        "dwd-weeder.seed.example.org": "dwd-weeder-leader",
-    }
-
-
-def test_a_route_leads_to_the_leader(render: Renderer) -> None:
-    spec = render(MESH).one("HTTPRoute")["spec"]
-    assert spec["hostnames"] == ["dwd.seed.example.org"]
-    backend = {"name": "dependency-watchdog-serve-leader", "port": 18080}
-    assert spec["rules"] == [{"backendRefs": [backend]}]
 
 
 # The network.
@@ -240,16 +170,6 @@ def test_only_a_prober_goes_to_shoots(render: Renderer) -> None:
         assert {port["port"] for port in egress[1]["ports"]} == {443, 6443}
 
 
-def test_who_may_come_in_is_as_narrow_as_it_is_said(render: Renderer) -> None:
-    peer = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
-    rendered = render(
-        HA,
-        values={"networkPolicy": {name: {"from": [peer]} for name in ("api", "metrics", "health")}},
-    )
-    for policy in rendered.of("NetworkPolicy"):
-        assert [rule["from"] for rule in policy["spec"]["ingress"]] == [[peer]] * 3
-
-
 # What others watch and scale.
 
 
@@ -276,38 +196,6 @@ def test_a_monitor_scrapes_each_pod_once(render: Renderer) -> None:
         ]
         assert found == [f"{monitor['metadata']['name']}-metrics"]
         assert rendered.one("Service", found[0])["spec"]["clusterIP"] == "None"
-
-
-def test_a_scraper_sends_its_token_where_one_is_asked_for(render: Renderer) -> None:
-    (endpoint,) = render(MESH).one("PodMonitor")["spec"]["podMetricsEndpoints"]
-    wanted = {"credentials": {"name": "prometheus-token", "key": "token"}}
-    assert endpoint["authorization"] == wanted
-    assert "--metrics-auth" in render(MESH).text
-
-
-def test_a_budget_is_about_what_is_left_or_what_may_go(render: Renderer) -> None:
-    assert render().of("PodDisruptionBudget")[0]["spec"]["maxUnavailable"] == 1
-    spec = render(MESH).one("PodDisruptionBudget")["spec"]
-    assert spec["minAvailable"] == 1
-    assert "maxUnavailable" not in spec
-    assert not render(CHART / "values-minimal.yaml").of("PodDisruptionBudget")
-
-
-def test_no_account_is_made_that_is_given(render: Renderer) -> None:
-    rendered = render(CHART / "ci/given-values.yaml")
-    assert not rendered.of("ServiceAccount")
-    accounts = {
-        each["spec"]["template"]["spec"]["serviceAccountName"] for each in rendered.of("Deployment")
-    }
-    assert accounts == {"given-prober", "given-weeder"}
-
-
-def test_a_token_is_mounted_where_the_program_runs_only(render: Renderer) -> None:
-    rendered = render()
-    for each in rendered.of("ServiceAccount"):
-        assert each["automountServiceAccountToken"] is False
-    for each in rendered.of("Deployment"):
-        assert each["spec"]["template"]["spec"]["automountServiceAccountToken"] is True
 
 
 # The chart's own kinds.

@@ -104,16 +104,6 @@ def test_the_ports_are_those_that_the_program_listens_on(render: Renderer) -> No
                 assert ports["api"] == settings.exposure.address.port
 
 
-def test_a_pod_is_asked_for_its_health_on_the_port_for_it(render: Renderer) -> None:
-    main = container(render().one("Deployment", "dependency-watchdog-prober"))
-    asked = {kind: main[kind]["httpGet"] for kind in main if kind.endswith("Probe")}
-    assert asked == {
-        "startupProbe": {"path": "/livez", "port": "health"},
-        "livenessProbe": {"path": "/livez", "port": "health"},
-        "readinessProbe": {"path": "/readyz", "port": "health"},
-    }
-
-
 @SETS
 def test_a_new_pod_has_to_be_ready_before_an_old_one_goes(render: Renderer, values: Path) -> None:
     for deployment in render(values).of("Deployment"):
@@ -166,53 +156,15 @@ def test_large_numbers_reach_the_program_as_they_were_written(render: Renderer) 
     assert parse_prober(_text(found), "x", strict=True).policy.failure_threshold == 2147483647
 
 
-def test_a_pattern_with_a_dollar_is_not_taken_for_a_variable(render: Renderer) -> None:
-    pattern = "kube-apiserver$(|x):443"
-    rendered = render(values={"prober": {"flags": {"shootServerPattern": pattern}}})
-    command = container(rendered.one("Deployment", "dependency-watchdog-prober"))["command"]
-    assert f"--shoot-server-pattern={pattern.replace('$(', '$$(')}" in command
-
-
-def test_a_pod_knows_its_address_where_the_leader_tells_it(render: Renderer) -> None:
-    pods = render(CHART / "values-ha.yaml").of("Deployment")
-    for deployment in pods:
-        assert container(deployment)["env"] == [
-            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-        ]
-        name = deployment["metadata"]["name"]
-        assert read(deployment).settings.leader_endpointslice == f"{name}-leader"
-    assert all("env" not in container(each) for each in render().of("Deployment"))
-
-
-def test_each_loop_is_told_where_the_other_one_is(render: Renderer) -> None:
+def test_each_loop_is_told_where_its_leader_is_written_and_where_the_other_one_is(
+    render: Renderer,
+) -> None:
     rendered = render(CHART / "values-ha.yaml")
     for own, other in (("prober", "weeder"), ("weeder", "prober")):
-        found = read(rendered.one("Deployment", f"dependency-watchdog-{own}")).settings.peer_url
-        assert found == f"https://dependency-watchdog-{other}-leader.garden.svc:8080"
-
-
-def test_nobody_is_sent_where_nobody_listens(render: Renderer) -> None:
-    for values in ("ci/default-values.yaml", "values-weeder-only.yaml", "values-serve.yaml"):
-        for deployment in render(CHART / values).of("Deployment"):
-            assert read(deployment).settings.peer_url is None
-
-
-def test_a_prober_that_is_not_of_this_chart_can_be_named(render: Renderer) -> None:
-    urls = {"api": {"urls": {"prober": "https://dwd.example.org"}}}
-    rendered = render(CHART / "values-weeder-only.yaml", values=urls)
-    settings = read(rendered.one("Deployment")).settings
-    assert settings.peer_url == "https://dwd.example.org"
-
-
-def test_gardeners_command_is_the_original_ones(render: Renderer) -> None:
-    rendered = render(CHART / "values-gardener.yaml")
-    prober = container(rendered.one("Deployment", "dependency-watchdog-prober"))["command"]
-    weeder = container(rendered.one("Deployment", "dependency-watchdog-weeder"))["command"]
-    file = "--config-file=/etc/dependency-watchdog/config/dep-config.yaml"
-    begin, election = "/usr/local/bin/dependency-watchdog", "--enable-leader-election=true"
-    quotas = ["--kube-api-burst=100", "--kube-api-qps=20"]
-    assert prober == [begin, "prober", file, *quotas, election]
-    assert weeder == [begin, "weeder", file, election]
+        settings = read(rendered.one("Deployment", f"dependency-watchdog-{own}")).settings
+        assert settings.leader_endpointslice == f"dependency-watchdog-{own}-leader"
+        peer = f"https://dependency-watchdog-{other}-leader.garden.svc:8080"
+        assert settings.peer_url == peer
 
 
 def test_gardeners_files_say_the_same(render: Renderer) -> None:
@@ -241,36 +193,6 @@ def test_gardeners_resource_manager_sees_what_is_in_use(render: Renderer) -> Non
     assert used == set(labels)
     for found in labels.values():
         assert found["resources.gardener.cloud/garbage-collectable-reference"] == "true"
-
-
-@pytest.mark.parametrize(
-    ("choice", "key"),
-    [
-        ("soft", "preferredDuringSchedulingIgnoredDuringExecution"),
-        ("hard", "requiredDuringSchedulingIgnoredDuringExecution"),
-    ],
-)
-def test_pods_of_one_deployment_keep_apart(render: Renderer, choice: str, key: str) -> None:
-    rendered = render(values={"prober": {"antiAffinity": choice}})
-    deployment = rendered.one("Deployment", "dependency-watchdog-prober")
-    (term,) = deployment["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][key]
-    found = term.get("podAffinityTerm", term)
-    assert found["labelSelector"] == deployment["spec"]["selector"]
-    assert found["topologyKey"] == "kubernetes.io/hostname"
-
-
-def test_what_is_said_about_pods_wins_over_keeping_apart(render: Renderer) -> None:
-    spec = render(CHART / "ci/given-values.yaml").of("Deployment")[0]["spec"]["template"]["spec"]
-    (wish,) = spec["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert wish["weight"] == 1
-    alone = render(values={"prober": {"antiAffinity": "none"}})
-    assert "affinity" not in alone.of("Deployment")[0]["spec"]["template"]["spec"]
-
-
-def test_a_spread_is_over_the_pods_of_the_deployment(render: Renderer) -> None:
-    deployment = render(CHART / "ci/mesh-values.yaml").one("Deployment")
-    (found,) = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
-    assert found["labelSelector"] == deployment["spec"]["selector"]
 
 
 def container(deployment: Json) -> Json:

@@ -78,12 +78,7 @@ def test_no_rule_has_a_wildcard_or_all_secrets(render: Renderer) -> None:
                 words = [*rule["verbs"], *rule.get("apiGroups", ()), *rule.get("resources", ())]
                 assert "*" not in words
                 assert "secrets" not in words or rule["resourceNames"]
-
-
-def test_where_nothing_is_needed_in_the_own_namespace_there_is_no_role(render: Renderer) -> None:
-    rendered = render(rendering.CHART / "ci/dry-run-values.yaml")
-    assert not {*rendered.kinds()} & {"Role", "RoleBinding"}
-    assert not [role for role in render().of("Role") if not role["rules"]]
+            assert role["rules"], "a role without rights"
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -111,11 +106,6 @@ def test_dependents_of_one_kind_share_a_rule(render: Renderer) -> None:
         "kube-controller-manager",
         "machine-controller-manager",
     ]
-
-
-def test_without_rbac_there_are_no_roles(render: Renderer) -> None:
-    kinds = render(values={"rbac": {"create": False}, "metrics": {"auth": True}}).kinds()
-    assert not {kind for kind in kinds if "Role" in kind}
 
 
 def test_the_roles_for_callers_are_those_of_the_documentation(render: Renderer) -> None:
@@ -162,18 +152,6 @@ def test_the_simulated_seed_gives_each_role_the_same(render: Renderer, role: Rol
     }
 
 
-def test_people_with_kubectl_need_the_roles_whoever_may_call_the_api(render: Renderer) -> None:
-    rendered = render(values={"api": {"auth": {"mode": "none"}}})
-    names = {each["metadata"]["name"] for each in rendered.of("ClusterRole")}
-    assert {f"dependency-watchdog-{each}" for each in CALLER_ROLES} <= names
-
-
-def test_no_caller_is_bound_to_a_role(render: Renderer) -> None:
-    rendered = render(values={"metrics": {"auth": True}})
-    bound = {each["roleRef"]["name"] for each in rendered.of("ClusterRoleBinding")}
-    assert bound == {"dependency-watchdog-prober", "dependency-watchdog-weeder"}
-
-
 CALLERS = rendering.CHART / "ci/callers-values.yaml"
 
 
@@ -190,57 +168,6 @@ def test_the_accounts_for_callers_have_the_rights_of_their_role_and_nothing_else
         assert granted(rendered, f"dwd-{role}") == {
             right for rule in rules for right in rights_of(rule, "")
         }
-
-
-def test_tokens_of_each_account_are_made_by_those_who_are_named_and_of_no_other(
-    render: Renderer,
-) -> None:
-    rendered = render(CALLERS)
-    for role in CALLER_ROLES:
-        made = rendered.one("Role", f"dwd-{role}-tokens")
-        assert made["metadata"]["namespace"] == NAMESPACE
-        assert made["rules"] == [
-            {
-                "apiGroups": [""],
-                "resources": ["serviceaccounts/token"],
-                "resourceNames": [f"dwd-{role}"],
-                "verbs": ["create"],
-            }
-        ]
-    group = "rbac.authorization.k8s.io"
-    bound = {
-        each["metadata"]["name"]: (each["roleRef"]["name"], each["subjects"])
-        for each in rendered.of("RoleBinding")
-        if each["metadata"]["name"].endswith("-tokens")
-    }
-    assert bound == {
-        "dwd-viewer-tokens": (
-            "dwd-viewer-tokens",
-            [{"kind": "Group", "name": "oidc:seed-viewers", "apiGroup": group}],
-        ),
-        "dwd-operator-tokens": (
-            "dwd-operator-tokens",
-            [
-                {"kind": "Group", "name": "seed-operators", "apiGroup": group},
-                {"kind": "User", "name": "alice@example.org", "apiGroup": group},
-                {"kind": "ServiceAccount", "name": "automation", "namespace": "garden-tools"},
-            ],
-        ),
-    }
-
-
-def test_by_default_there_are_no_accounts_for_callers(render: Renderer) -> None:
-    rendered = render(values={})
-    accounts = {each["metadata"]["name"] for each in rendered.of("ServiceAccount")}
-    assert accounts == {"dependency-watchdog-prober", "dependency-watchdog-weeder"}
-    resources = {
-        resource
-        for kind in ("Role", "ClusterRole")
-        for role in rendered.of(kind)
-        for rule in role["rules"]
-        for resource in rule.get("resources", ())
-    }
-    assert "serviceaccounts/token" not in resources
 
 
 def granted(rendered: Rendering, account: str) -> set[Right]:

@@ -7,7 +7,6 @@ import pytest
 from app.cli.api import with_body
 from app.core.config.client_settings import ApiCommandSettings
 from app.core.errors import ConfigurationError
-from tests.cli.conftest import run
 from tests.cli.server import Reply, page, problem
 
 EVENTS = Reply(
@@ -68,25 +67,6 @@ def test_a_body_that_is_too_long_is_refused(tmp_path):
     settings = ApiCommandSettings(data=f"@{file}")
     with pytest.raises(ConfigurationError, match="longer than 1048576 bytes"):
         with_body(settings)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "PATH: is missing"),
-        (("shoots", "more"), "more: unexpected argument"),
-        (("a b",), "PATH: must be a path of the API"),
-        (("shoots", "-X", "TRACE"), "--method: must be one of GET, HEAD"),
-        (("shoots", "-X", "fetch"), 'PATCH, DELETE, not "fetch"'),
-        (("shoots", "-X", "GET", "-d", "{}"), "--data: does not go with --method GET"),
-        (("shoots", "-o", "wide"), "--output: wide is for tables"),
-        (("shoots", "-o", "name"), "--output: name is for "),
-    ],
-)
-def test_wrong_command_lines_are_refused(words, message):
-    ran = run("api", *words)
-    assert (ran.code, ran.out) == (2, "")
-    assert message in ran.err
 
 
 def test_status_and_headers_come_first_where_they_are_wanted(api, dwd):

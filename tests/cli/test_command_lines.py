@@ -1,4 +1,4 @@
-"""The command lines of the client: what each sends, and what is refused before anything is sent."""
+"""The command lines of the client: help, how a resource is found, and what is refused before anything is sent."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from app.cli import program
 from app.core.config.client_settings import CLIENT_SETTINGS, PauseSettings
 from tests.cli import examples
 from tests.cli.conftest import run
-from tests.cli.server import Reply, page
+from tests.cli.server import page
 
 NAME = "shoot--a--b"
 WHY = "--reason=because"
@@ -17,13 +17,6 @@ def refused(*words, environ=None):
     ran = run(*words, environ=environ)
     assert (ran.code, ran.out) == (2, "")
     return [line.removeprefix(f"dwd {words[0]}: ") for line in ran.err.splitlines()]
-
-
-def sent(api, line, answer, dwd, *words):
-    api.on(line, answer)
-    ran = dwd(*words)
-    assert (ran.code, ran.err) == (0, "")
-    return api.asked[-1]
 
 
 def test_there_is_something_that_does_each_command():
@@ -45,162 +38,6 @@ def test_help_has_the_line_the_flags_and_their_variables(name):
     assert all(len(line) <= 100 for line in command.text.splitlines())
 
 
-# What is sent.
-
-
-def test_a_pause_is_sent_with_all_that_was_said(api, dwd):
-    line = f"PUT /shoots/{NAME}/pause"
-    flags = ("--reason=hands off", "--for", "90m", "--scope=scaleDown", "--force")
-    asked = sent(api, line, examples.PAUSE, dwd, "pause", NAME, *flags)
-    assert asked.body == {
-        "reason": "hands off",
-        "duration": "1h30m0s",
-        "scope": "scaleDown",
-        "force": True,
-    }
-    assert asked.headers["Content-Type"] == "application/json"
-
-
-def test_a_pause_of_all_is_an_hour_by_itself(api, dwd):
-    asked = sent(api, "PUT /pause", examples.PAUSE, dwd, "pause", "--all", WHY)
-    assert asked.body == {
-        "reason": "because",
-        "duration": "1h0m0s",
-        "scope": "all",
-        "force": False,
-    }
-
-
-@pytest.mark.parametrize(
-    ("words", "path"),
-    [
-        ((NAME,), f"/shoots/{NAME}/pause"),
-        (("--all",), "/pause"),
-        ((NAME, "--hold"), f"/shoots/{NAME}/hold"),
-        ((NAME, "--name", "night-shift"), f"/shoots/{NAME}/pauses/night-shift"),
-        (("--all", "--name=night.shift"), "/pauses/night.shift"),
-    ],
-)
-def test_an_end_is_sent_without_a_body(words, path, api, dwd):
-    asked = sent(api, f"DELETE {path}", Reply(status=204), dwd, "resume", *words)
-    assert asked.body is None
-    assert "Content-Type" not in asked.headers
-
-
-@pytest.mark.parametrize(
-    ("call", "reply", "words"),
-    [
-        (f"DELETE /shoots/{NAME}/pause", Reply(status=204), ("resume", NAME)),
-        ("DELETE /pause", Reply(status=204), ("resume", "--all")),
-        (f"DELETE /shoots/{NAME}/hold", Reply(status=204), ("resume", NAME, "--hold")),
-        (f"POST /shoots/{NAME}/probe", {"at": "2026-11-22T07:06:24Z"}, ("probe", NAME)),
-        ("DELETE /operations/x-1", {"id": "x-1"}, ("operations", "x-1", "--cancel")),
-    ],
-)
-def test_the_reason_of_a_call_without_a_body_is_in_its_query(call, reply, words, api, dwd):
-    found = sent(api, call, reply, dwd, *words, "--reason=the node is back & well")
-    assert found.query == {"reason": "the node is back & well"}
-    assert found.body is None
-    assert sent(api, call, reply, dwd, *words).query == {}
-
-
-def test_what_has_ended_is_said(api, dwd):
-    for path in (f"/shoots/{NAME}/pause", "/pause", f"/shoots/{NAME}/hold"):
-        api.on(f"DELETE {path}", Reply(status=204))
-    said = [dwd("resume", *each).out for each in ((NAME,), ("--all",), (NAME, "--hold"))]
-    assert said == [
-        f"{NAME}: no pause of this API any more; those made with kubectl, and of all shoots, stay in force\n",
-        "all shoots: no pause of this API any more; those made with kubectl, and of single shoots, stay in force\n",
-        f"{NAME}: that hold is over; an earlier one, if there is one, acts now\n",
-    ]
-    assert len(api.asked) == 3, "one request each, as each is an attempt in the audit"
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ((NAME, "--name", "Night Shift"), "must be the name of a Pause"),
-        ((NAME, "--name="), "must be the name of a Pause"),
-        ((NAME, "--name", "x" * 300), "must be the name of a Pause"),
-        ((NAME, "--name", "night-shift", "--hold"), "--name: does not go with --hold"),
-        (("--name", "night-shift"), "NAME: or --all must be given"),
-    ],
-)
-def test_a_pause_is_ended_by_a_name_that_it_can_have(words, says, api, dwd):
-    ran = dwd("resume", *words)
-    assert (ran.code, api.asked) == (2, [])
-    assert says in ran.err
-
-
-def test_a_scale_is_sent_with_all_that_was_said(api, dwd):
-    line = f"POST /shoots/{NAME}/scale"
-    flags = ("--hold=1h", "--dry-run", "--force", '--if-match="all"')
-    asked = sent(api, line, examples.PLAN, dwd, "scale", "down", NAME, WHY, *flags)
-    assert asked.body == {
-        "direction": "down",
-        "reason": "because",
-        "hold": "1h0m0s",
-        "dryRun": True,
-        "force": True,
-    }
-    assert asked.headers["If-Match"] == '"all"'
-
-
-def test_a_scale_is_half_an_hour_by_itself_and_says_how_to_go_on(api, dwd):
-    line = f"POST /shoots/{NAME}/scale"
-    api.on(line, Reply(examples.operation(), 202))
-    ran = dwd("scale", "up", NAME, WHY)
-    assert api.asked[0].body["hold"] == "30m0s"
-    assert "If-Match" not in api.asked[0].headers
-    assert ran.lines[-1] == "It continues by itself: dwd operations op-1 --watch"
-
-
-def test_a_reason_to_weed_is_sent_where_there_is_one(api, dwd):
-    line, answer = f"POST /weeders/{NAME}/etcd", Reply(examples.RECOVERY, 202)
-    assert sent(api, line, answer, dwd, "weed", NAME, "etcd").body == {"force": False}
-    asked = sent(api, line, answer, dwd, "weed", NAME, "etcd", WHY, "--force")
-    assert asked.body == {"force": True, "reason": "because"}
-
-
-@pytest.mark.parametrize(
-    ("words", "query"),
-    [
-        (("weeders",), {}),
-        (("weeders", NAME), {"namespace": NAME}),
-        (("weeders", "--running"), {"running": "true"}),
-        (("weeders", NAME, "--running"), {"namespace": NAME, "running": "true"}),
-        (("audit",), {}),
-        (("audit", NAME), {"namespace": NAME}),
-        (("audit", "--caller=system:serviceaccount:a:b"), {"caller": "system:serviceaccount:a:b"}),
-    ],
-    ids=" ".join,
-)
-def test_a_list_is_chosen_by_the_server(words, query, api, dwd):
-    asked = sent(api, f"GET /{words[0]}", page(), dwd, *words)
-    assert asked.query == {"limit": "500"} | query
-
-
-def test_the_configuration_is_shown_in_the_words_of_its_files(api, dwd):
-    answer: dict[str, object] = {
-        "logLevel": "info",
-        "flags": {"kube-api-qps": 20.0},
-        "prober": None,
-        "warnings": [],
-    }
-    sent(api, "GET /config", answer, dwd, "config")
-    assert dwd("config").out == (
-        "logLevel: info\nflags:\n  kube-api-qps: 20.0\nprober: null\nwarnings: []\n"
-    )
-
-
-def test_the_level_of_the_log_is_sent_by_flag_alone(api, dwd):
-    line = "PUT /config/log-level"
-    asked = sent(api, line, {"level": "debug"}, dwd, "config", "--log-level=DEBUG")
-    assert asked.body == {"level": "debug"}
-    api.on("GET /config", {"logLevel": "info"})
-    assert dwd("config", environ={"DWD_LOG_LEVEL": "debug"}).out == "logLevel: info\n"
-
-
 RESOURCES = page(
     {"kind": "Deployment", "name": "kcm"},
     {"kind": "Deployment", "name": "both"},
@@ -219,17 +56,10 @@ LIST = f"GET /shoots/{NAME}/resources"
     ],
 )
 def test_a_resource_is_named_as_exactly_as_it_must_be(resource, kind, name, asked, api, dwd):
-    api.on(LIST, RESOURCES)
     line = f"PUT /shoots/{NAME}/resources/{kind}/{name}/ignore-scaling"
-    found = sent(api, line, examples.RESOURCE, dwd, "ignore", NAME, resource, WHY, "--force")
-    assert found.body == {"reason": "because", "force": True}
-    assert len(api.asked) == asked
-
-
-def test_a_resource_is_scaled_again_for_a_reason(api, dwd):
-    line = f"DELETE /shoots/{NAME}/resources/Deployment/kcm/ignore-scaling"
-    found = sent(api, line, examples.RESOURCE, dwd, "unignore", NAME, "Deployment/kcm", WHY)
-    assert (found.query, found.body) == ({"reason": "because"}, None)
+    api.on(LIST, RESOURCES).on(line, examples.RESOURCE)
+    assert dwd("ignore", NAME, resource, WHY).code == 0
+    assert api.lines == [LIST, line][-asked:]
 
 
 @pytest.mark.parametrize(
@@ -258,6 +88,7 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("shoots", "--nodes"), "--nodes: needs NAME"),
         (("shoots", "--history"), "--history: needs NAME"),
         (("shoots", "a", "--nodes", "--history", "-o", "yaml"), "--output: yaml shows one answer"),
+        (("shoots", "a", "--nodes", "-o", "name"), "--output: name does not go with --nodes"),
         (
             ("shoots", "-o", "xml"),
             '--output: must be one of table, wide, name, json, yaml, not "xml"',
@@ -281,11 +112,20 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("pause", WHY), "NAME: or --all must be given, not both"),
         (("pause", "a", "--all", WHY), "NAME: or --all must be given, not both"),
         (("pause", "a"), "--reason: is required"),
+        (
+            ("pause", "a", WHY, "-o", "name"),
+            "--output: name is for shoots, scale, operations, weeders",
+        ),
         (("pause", "a", "--reason= "), "--reason: must be one line of at most 300 characters"),
         (("pause", "a", WHY, "--for=1"), "--duration: must be a duration with a unit"),
         (("pause", "a", WHY, "--scope=up"), '--scope: must be one of all, scaleDown, not "up"'),
         (("resume",), "NAME: or --all must be given, not both"),
         (("resume", "--all", "--hold"), "--hold: is for one shoot"),
+        (("resume", "a", "--name", "Night Shift"), "--name: must be the name of a Pause"),
+        (("resume", "a", "--name="), "--name: must be the name of a Pause"),
+        (("resume", "a", "--name", "x" * 300), "--name: must be the name of a Pause"),
+        (("resume", "a", "--name=b", "--hold"), "--name: does not go with --hold"),
+        (("resume", "--name", "night-shift"), "NAME: or --all must be given"),
         (("ignore", "a", WHY), "RESOURCE: is missing"),
         (("ignore", "a", "b/c/d", WHY), 'RESOURCE: must be KIND/NAME or NAME, not "b/c/d"'),
         (("ignore", "a", "B_", WHY), 'RESOURCE: must be KIND/NAME or NAME, not "B_"'),
@@ -294,6 +134,7 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("scale", "in", "a", WHY), 'up|down: must be up or down, not "in"'),
         (("scale", "up", WHY), "NAME: is missing"),
         (("scale", "up", "a", WHY, "--dry-run", "--wait"), "--wait: has nothing to wait for"),
+        (("scale", "up", "a", WHY, "--dry-run", "-o", "name"), "--output: a plan has no name"),
         (("probe",), "NAME: is missing"),
         (("weed", "a"), "SERVICE: is missing"),
         (("weed", "a", "1b"), 'SERVICE: must be the name of a Service, not "1b"'),
@@ -313,6 +154,17 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
         (("operations", "a", WHY), "--reason: needs --cancel"),
         (("operations", ""), 'ID: must be the id of an operation, not ""'),
         (("operations", "a/b"), 'ID: must be the id of an operation, not "a/b"'),
+        (("api",), "PATH: is missing"),
+        (("api", "shoots", "more"), "more: unexpected argument"),
+        (("api", "a b"), "PATH: must be a path of the API"),
+        (("api", "shoots", "-X", "TRACE"), "--method: must be one of GET, HEAD"),
+        (
+            ("api", "shoots", "-X", "fetch"),
+            '--method: must be one of GET, HEAD, POST, PUT, PATCH, DELETE, not "fetch"',
+        ),
+        (("api", "x", "-X", "GET", "-d", "{}"), "--data: does not go with --method GET"),
+        (("api", "shoots", "-o", "wide"), "--output: wide is for tables"),
+        (("api", "shoots", "-o", "name"), "--output: name is for "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -1,6 +1,4 @@
-"""Every command against an API that does what is asked, and against one that does not: output and exit codes."""
-
-import json
+"""An API that does not do what is asked, does not answer, or answers with something else: messages and exit codes."""
 
 import pytest
 from aiohttp import web
@@ -11,78 +9,6 @@ from tests.cli.server import Reply, page, problem
 
 NAME = "shoot--a--b"
 WHY = "--reason=because"
-COMMANDS = {
-    "shoots": (("shoots",), "GET /shoots", page(examples.SHOOT)),
-    "one shoot": (("shoots", NAME), f"GET /shoots/{NAME}", examples.SHOOT),
-    "pause": (("pause", NAME, WHY), f"PUT /shoots/{NAME}/pause", examples.PAUSE),
-    "pause all": (("pause", "--all", WHY), "PUT /pause", examples.PAUSE),
-    "resume": (("resume", NAME), f"DELETE /shoots/{NAME}/pause", Reply(status=204)),
-    "resume all": (("resume", "--all"), "DELETE /pause", Reply(status=204)),
-    "end of a pause": (
-        ("resume", NAME, "--name=night-shift"),
-        f"DELETE /shoots/{NAME}/pauses/night-shift",
-        Reply(status=204),
-    ),
-    "end of a hold": (("resume", NAME, "--hold"), f"DELETE /shoots/{NAME}/hold", Reply(status=204)),
-    "ignore": (
-        ("ignore", NAME, "Deployment/kcm", WHY),
-        f"PUT /shoots/{NAME}/resources/Deployment/kcm/ignore-scaling",
-        examples.RESOURCE,
-    ),
-    "unignore": (
-        ("unignore", NAME, "Deployment/kcm"),
-        f"DELETE /shoots/{NAME}/resources/Deployment/kcm/ignore-scaling",
-        examples.RESOURCE,
-    ),
-    "scale": (
-        ("scale", "up", NAME, WHY),
-        f"POST /shoots/{NAME}/scale",
-        Reply(examples.operation(), 202),
-    ),
-    "plan": (("scale", "up", NAME, WHY, "--dry-run"), f"POST /shoots/{NAME}/scale", examples.PLAN),
-    "probe": (
-        ("probe", NAME),
-        f"POST /shoots/{NAME}/probe",
-        Reply({"at": "2027-01-15T08:00:00Z"}, 202),
-    ),
-    "weed": (
-        ("weed", NAME, "kube-apiserver"),
-        f"POST /weeders/{NAME}/kube-apiserver",
-        Reply(examples.RECOVERY, 202),
-    ),
-    "operations": (("operations",), "GET /operations", page(examples.operation())),
-    "operation": (("operations", "op-1"), "GET /operations/op-1", examples.operation()),
-    "cancel": (("operations", "op-1", "--cancel"), "DELETE /operations/op-1", examples.operation()),
-    "weeders": (("weeders",), "GET /weeders", page(examples.WEEDER)),
-    "weeder": (("weeders", NAME, "etcd"), f"GET /weeders/{NAME}/etcd", examples.WEEDER),
-    "status": (("status",), "GET /status", examples.STATUS),
-    "audit": (("audit",), "GET /audit", page(examples.ATTEMPT, since="2027-01-15T07:00:00Z")),
-    "config": (("config",), "GET /config", {"logLevel": "info", "flags": {}, "prober": None}),
-    "log level": (("config", "--log-level=debug"), "PUT /config/log-level", {"level": "debug"}),
-}
-EVERY = pytest.mark.parametrize("name", COMMANDS)
-
-
-@EVERY
-def test_a_command_that_is_done_ends_with_0_and_one_request(name, api, dwd):
-    words, line, answer = COMMANDS[name]
-    api.on(line, answer)
-    ran = dwd(*words)
-    assert (ran.code, ran.err) == (0, "")
-    assert api.lines == [line]
-    assert ran.out
-    ran = dwd(*words, "-o", "json")
-    body = answer.body if isinstance(answer, Reply) else answer
-    assert (ran.code, json.loads(ran.out or "null")) == (0, body), "what the API said"
-
-
-@EVERY
-def test_a_refusal_ends_every_command_in_the_words_of_the_server(name, api, dwd):
-    words, line, _ = COMMANDS[name]
-    api.on(line, problem(409, "some", "No", "that is how it is"))
-    ran = dwd(*words, "-o", "json")
-    assert (ran.code, ran.out) == (3, "")
-    assert ran.err.startswith("dwd: No: that is how it is\n")
 
 
 @pytest.mark.parametrize(
@@ -95,31 +21,6 @@ def test_a_refusal_ends_every_command_in_the_words_of_the_server(name, api, dwd)
 def test_every_refusal_has_its_exit_code(status, code, api, dwd):
     api.on("GET /shoots", problem(status))
     assert dwd("shoots").code == code
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, (_, _, answer) in COMMANDS.items() if answer != Reply(status=204)]
-)
-def test_an_answer_that_is_none_of_this_api_ends_with_1(name, api, dwd):
-    words, line, _ = COMMANDS[name]
-    api.on(line, Reply(b"[1]"))
-    ran = dwd(*words)
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("dwd: the answer is not one of this API: ")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b"<html>", b"[" * 100_000, b'{"items": ["\xff\xfe"]}'],
-    ids=["HTML", "depth", "no UTF-8"],
-)
-@pytest.mark.parametrize("name", ["shoots", "pause", "config"])
-def test_an_answer_that_is_no_json_ends_with_1(name, body, api, dwd):
-    words, line, _ = COMMANDS[name]
-    api.on(line, Reply(body))
-    ran = dwd(*words)
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("dwd: the answer is not JSON: ")
 
 
 def test_a_server_that_is_not_there_ends_with_1():

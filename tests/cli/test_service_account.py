@@ -5,23 +5,14 @@ import base64
 import json
 import ssl
 import sys
-import threading
 from pathlib import Path
 
 import pytest
-import yaml
 
 from app.cli.problems import CommandFailed, Exit
-from app.cli.service_account import LIFETIME, MintedTokens, SeedKubeconfig, minted_tokens
+from app.cli.service_account import LIFETIME, MintedTokens, SeedKubeconfig
 from app.core.clock import Clock
-from app.core.config.client_settings import ShootsSettings
 from app.core.config.values import NamespacedName
-from app.core.errors import ConfigurationError
-from app.core.tasks import Tasks
-from app.simulation.builders import World
-from app.simulation.identities import WATCHDOG
-from app.simulation.server import Loopback, SimulatedServers
-from app.simulation.store import ObjectKey
 from tests.cli.conftest import run
 from tests.cli.server import FakeApi, Reply, page, problem
 from tests.support.certs import Authority
@@ -398,86 +389,12 @@ def test_a_token_is_in_no_repr(tokens):
     assert "minted" not in repr(tokens)
 
 
-# The simulated seed: its own words, TLS, and rights.
+# TLS. What a seed lets whom make, and what its tokens are worth, is in tests/contract/test_service_account.py.
 
 
-class Served:
-    """The API servers of a simulated world, in a thread of their own."""
-
-    def __init__(self):
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
-
-    async def _run(self):
-        self._done = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        clock = Clock.system()
-        tasks, place = Tasks(clock), Loopback()
-        self.world = World(clock, tasks, seed=1, place=place)
-        self.servers = SimulatedServers(self.world, place)
-        self.world.store.create(
-            ObjectKey("ServiceAccount", "garden", "dwd-operator"), {"apiVersion": "v1"}
-        )
-        await self.servers.start()
-        self._ready.set()
-        await self._done.wait()
-        await self.servers.stop()
-        await tasks.stop()
-
-    def __enter__(self):
-        self._thread.start()
-        assert self._ready.wait(20)
-        return self
-
-    def __exit__(self, *error):
-        self._loop.call_soon_threadsafe(self._done.set)
-        self._thread.join(10)
-
-
-@pytest.fixture
-def served():
-    with Served() as found:
-        yield found
-
-
-async def minted(path, account=ACCOUNT):
-    tokens = minted_tokens(account, ShootsSettings(), {"KUBECONFIG": str(path)}, Clock.system())
-    return await tokens.headers()
-
-
-async def test_the_simulated_seed_makes_tokens_for_whom_it_lets(served, tmp_path):
-    path = tmp_path / "config"
-    path.write_text(served.servers.kubeconfig("operator"))
-    found = await minted(path)
-    token = found["Authorization"].removeprefix("Bearer ")
-    review = served.world.identities.review(token, ["dependency-watchdog"], 0.0)
-    assert review.user == "system:serviceaccount:garden:dwd-operator"
-    assert review.audiences == ("dependency-watchdog",)
-    assert served.world.identities.review(token, []) is None, "worth nothing in the seed itself"
-    assert served.world.identities.review(token, ["dependency-watchdog"], review.expires) is None
-    assert found["Dwd-Claimed-User"] == "operator"
-    with pytest.raises(CommandFailed, match="there is no ServiceAccount garden/x"):
-        await minted(path, NamespacedName("garden", "x"))
-    path.write_text(served.servers.kubeconfig(WATCHDOG))
-    with pytest.raises(CommandFailed, match="may not make tokens of the ServiceAccount garden/d"):
-        await minted(path)
-
-
-async def test_a_seed_with_another_certificate_is_not_asked(served, tmp_path):
-    path = tmp_path / "config"
-    found = yaml.safe_load(served.servers.kubeconfig("operator"))
-    other = base64.b64encode(Authority.create("another").pem).decode()
-    found["clusters"][0]["cluster"]["certificate-authority-data"] = other
-    path.write_text(yaml.safe_dump(found))
-    with pytest.raises(CommandFailed, match="cannot be reached"):
-        await minted(path)
-    found["clusters"][0]["cluster"]["certificate-authority-data"] = "bm8gQ0E="
-    path.write_text(yaml.safe_dump(found))
-    with pytest.raises(ConfigurationError, match="is no kubeconfig that can be used"):
-        await minted(path)
-
-
-def test_a_client_certificate_is_shown_to_the_seed(kubeconfig, api, tmp_path):
+def test_a_client_certificate_is_shown_to_the_seed_that_the_kubeconfigs_ca_vouches_for(
+    kubeconfig, api, tmp_path
+):
     """Also one that a plugin returns, as Gardener's does."""
     authority = Authority.create("seed")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -513,3 +430,11 @@ def test_a_client_certificate_is_shown_to_the_seed(kubeconfig, api, tmp_path):
         ran = run("shoots", FLAG, environ=environ)
         assert (ran.code, ran.err) == (0, "")
         assert len(seed.asked) == 4
+        for other, code, said in (
+            (Authority.create("another").pem, 1, "cannot be reached"),
+            (b"no CA", 2, "is no kubeconfig that can be used"),
+        ):
+            theirs = {"certificate-authority-data": base64.b64encode(other).decode()}
+            path = kubeconfig(encoded, url=seed.url, **theirs)
+            ran = run("shoots", FLAG, environ={"DWD_SERVER": api.url, "KUBECONFIG": str(path)})
+            assert (ran.code, said in ran.err, len(seed.asked)) == (code, True, 4)

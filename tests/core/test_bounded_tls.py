@@ -107,18 +107,12 @@ def test_everything_is_read_in_the_end_and_in_order(pair):
     assert not pair.wasteful
 
 
-def test_a_flood_of_tiny_records_is_wasteful(pair):
-    for _ in range(10_000):
-        pair.far.write(b"x")
-    for _ in range(20):
-        pair.read()
-        pair.near.end_slice()
-    assert pair.wasteful
-
-
-def test_changes_of_keys_without_end_are_wasteful_and_kept_to_their_stretch(pair):
-    for _ in range(6000):
-        change_keys(pair.far)
+@pytest.mark.parametrize(
+    ("times", "send"), [(10_000, lambda far: far.write(b"x")), (6000, change_keys)]
+)
+def test_floods_of_tiny_records_and_changes_of_keys_are_wasteful(pair, times, send):
+    for _ in range(times):
+        send(pair.far)
     for _ in range(20):
         pair.read()
         pair.near.end_slice()

@@ -20,62 +20,22 @@ def requirement(operator, *values, key="role"):
     return Requirement(key, operator, frozenset(values))
 
 
-def matches(operator, *values, labels):
-    return requirement(operator, *values).matches(labels)
-
-
-# One requirement.
-
-
-def test_in_matches_one_of_its_values_and_nothing_else():
-    assert matches(IN, "a", "b", labels={"role": "b"})
-    assert not matches(IN, "a", "b", labels={"role": "c"})
-    assert not matches(IN, "a", labels={"role": "A"})
-
-
-@pytest.mark.parametrize("values", [("a",), ("a", "b"), ("",)])
-def test_in_does_not_match_an_object_without_the_label(values):
-    assert not matches(IN, *values, labels={})
-    assert not matches(IN, *values, labels={"other": "a"})
-
-
-def test_not_in_matches_every_other_value():
-    assert matches(NOT_IN, "a", labels={"role": "b"})
-    assert matches(NOT_IN, "a", labels={"role": ""})
-    assert not matches(NOT_IN, "a", "b", labels={"role": "b"})
-
-
-@pytest.mark.parametrize("values", [("a",), ("a", "b"), ("",)])
-def test_not_in_matches_an_object_without_the_label(values):
-    assert matches(NOT_IN, *values, labels={})
-    assert matches(NOT_IN, *values, labels={"other": "a"})
-
-
-def test_the_empty_value_is_a_value():
-    assert matches(IN, "", labels={"role": ""})
-    assert not matches(NOT_IN, "", labels={"role": ""})
-    assert not matches(IN, "", labels={"role": "a"})
-
-
-@pytest.mark.parametrize("value", ["a", ""])
-def test_exists_asks_for_the_label_whatever_its_value(value):
-    assert matches(EXISTS, labels={"role": value})
-    assert not matches(EXISTS, labels={"roles": value})
-
-
-@pytest.mark.parametrize("value", ["a", ""])
-def test_does_not_exist_matches_only_objects_without_the_label(value):
-    assert matches(ABSENT, labels={})
-    assert matches(ABSENT, labels={"roles": value})
-    assert not matches(ABSENT, labels={"role": value})
-
-
-def test_in_without_values_matches_nothing_and_not_in_everything():
-    assert not matches(IN, labels={"role": "a"})
-    assert matches(NOT_IN, labels={"role": "a"})
-
-
-# All of them.
+@pytest.mark.parametrize(
+    ("asked", "labels", "matched"),
+    [
+        (requirement(IN, "a"), {"role": "A"}, False),
+        (requirement(IN, ""), {"role": ""}, True),
+        (requirement(IN, ""), {"roles": ""}, False),
+        (requirement(NOT_IN, ""), {"role": ""}, False),
+        (requirement(NOT_IN, ""), {"roles": ""}, True),
+        (requirement(EXISTS), {"role": ""}, True),
+        (requirement(ABSENT), {"role": ""}, False),
+        (requirement(IN), {"role": "a"}, False),
+        (requirement(NOT_IN), {"role": "a"}, True),
+    ],
+)
+def test_the_empty_value_is_a_value_and_no_value_is_none(asked, labels, matched):
+    assert asked.matches(labels) is matched
 
 
 @pytest.mark.parametrize("labels", [{}, {"a": "b"}])
@@ -98,11 +58,6 @@ def test_an_empty_selector_matches_everything(labels):
 )
 def test_every_requirement_has_to_be_fulfilled(labels, matched):
     assert GARDENER.matches(labels) is matched
-
-
-def test_requirements_that_contradict_each_other_match_nothing():
-    both = LabelSelector((requirement(EXISTS), requirement(ABSENT)))
-    assert not any(both.matches(labels) for labels in ({}, {"role": ""}, {"role": "a"}))
 
 
 # As a labelSelector parameter.

@@ -1,7 +1,8 @@
-"""Performances for tests."""
+"""Performances and reports for tests."""
 
-from app.simulation.scenarios.model import Nobody, Scene, Since, Some, Timing
+from app.simulation.demo.program_api import DemoLeases, DemoProbe, ShootReport
 from app.simulation.scenarios.player import Performance
+from app.simulation.scenarios.scenario import Nobody, Scene, Since, Some, Timing
 
 
 def performance(
@@ -20,3 +21,13 @@ def performance(
     timing = Timing(Since.BEGIN, 5.0, lasting, times, every)
     scene = Scene(action, f"The {action} is on.", chosen, timing, lambda _world, _shoot: None)
     return Performance(number, scene, tuple(shoots), began, ended)
+
+
+def leases(fresh, expired=0, unknown=0):
+    """What the last probe read, of now."""
+    return DemoLeases(fresh + expired + unknown, expired, unknown)
+
+
+def said(state, reason="Because", message="Some words.", *, read=None, would_be=None):
+    """What the program says of a shoot; `read`: its leases."""
+    return ShootReport("of no interest", state, reason, message, DemoProbe(None, would_be), read)

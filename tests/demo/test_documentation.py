@@ -5,10 +5,11 @@ from pathlib import Path
 
 from app.core.config.yaml_file import keys_of
 from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.model import OwnShoot, Zone
-from app.simulation.scenarios.scenario_file import (
+from app.simulation.scenarios.scenario import (
+    OwnShoot,
     ScenarioKeys,
     SceneKeys,
+    Zone,
     built_in,
     find_scenario,
     parse_scenario,

@@ -1,18 +1,25 @@
 """What the simulated controllers did, with a watchdog and without, and in which scene."""
 
 from app.core.config.policy_files import parse_prober
+from app.core.model.probing import ShootState, Verdict
 from app.simulation.builders import World
 from app.simulation.demo.losses import (
     EXPIRY,
     LIMIT,
     Comparison,
+    GateOutcome,
     Harm,
+    Met,
     NodeLoss,
     Toll,
     Witness,
+    added_up,
     by_scene,
+    fates_by_scene,
+    is_gated,
+    met,
 )
-from tests.demo.scenes import performance
+from tests.demo.scenes import performance, said
 from tests.docs.pages import ROOT
 from tests.simulation.worlds import simulated
 
@@ -155,3 +162,79 @@ def test_what_was_lost_before_any_scene_or_elsewhere_belongs_to_none():
     assert by_scene([performance(1)], [lost(99), lost(200, "c")], [lost(101)]) == {
         1: Comparison(Toll(), Toll(1, 0))
     }
+
+
+# What a gate has held back: from what the program says, sorted into scenes.
+
+HEALTHY = said(ShootState.HEALTHY, "ExternalReachable", would_be=Verdict.SCALE_UP)
+COUNTING = said(ShootState.SUSPECT, "Counting", would_be=Verdict.SCALE_DOWN)
+GATED = said(ShootState.SUSPECT, "Gated", would_be=Verdict.SCALE_DOWN)
+PROTECTING = said(ShootState.PROTECTING, "ExternalUnreachable", would_be=Verdict.SCALE_DOWN)
+PROTECTED = said(ShootState.PROTECTED, "ExternalUnreachable", would_be=Verdict.SCALE_DOWN)
+RECOVERING = said(ShootState.RECOVERING, "ExternalReachable", would_be=Verdict.SCALE_UP)
+NONE = {GateOutcome.SCALED: 0, GateOutcome.HELD_BACK: 0}
+
+
+def named(**shoots):
+    return {f"shoot--demo--{name}": each for name, each in shoots.items()}
+
+
+def test_a_shoot_is_met_when_it_is_gated_or_scaled_and_not_before():
+    after = named(a=GATED, b=PROTECTING, c=COUNTING, d=HEALTHY)
+    assert met({}, after, 5.0) == [
+        Met(5.0, "a", GateOutcome.HELD_BACK),
+        Met(5.0, "b", GateOutcome.SCALED),
+    ]
+
+
+def test_what_goes_on_is_not_met_again():
+    assert met(named(a=GATED, b=PROTECTING), named(a=GATED, b=PROTECTED), 6.0) == []
+
+
+def test_what_was_held_back_may_be_scaled_later_and_held_back_once_more():
+    assert met(named(a=GATED), named(a=PROTECTING), 7.0) == [Met(7.0, "a", GateOutcome.SCALED)]
+    assert met(named(a=COUNTING), named(a=GATED), 8.0) == [Met(8.0, "a", GateOutcome.HELD_BACK)]
+
+
+def test_what_comes_back_before_the_screen_has_seen_it_at_0_was_scaled():
+    assert met(named(a=GATED), named(a=RECOVERING), 7.0) == [Met(7.0, "a", GateOutcome.SCALED)]
+    assert met(named(a=PROTECTED), named(a=RECOVERING), 8.0) == []
+    assert met(named(a=RECOVERING), named(a=RECOVERING), 9.0) == []
+    assert met(named(a=RECOVERING), named(a=PROTECTED), 9.0) == [Met(9.0, "a", GateOutcome.SCALED)]
+
+
+def test_a_gate_holds_back_only_what_asks_to_be_scaled_down():
+    assert is_gated(GATED)
+    assert not is_gated(said(ShootState.SUSPECT, "Gated", would_be=Verdict.HOLD))
+    assert not is_gated(COUNTING)
+
+
+def test_in_a_scene_each_shoot_counts_once():
+    scene = performance(1, ("a", "b"), began=100.0)
+    seen = [Met(at, "a", GateOutcome.HELD_BACK) for at in (110.0, 120.0)] + [
+        Met(130.0, "b", GateOutcome.SCALED)
+    ]
+    assert fates_by_scene([scene], seen) == {1: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 1}}
+
+
+def test_what_happens_to_the_seed_happens_to_every_shoot():
+    seed = performance(1, (), began=100.0, ended=150.0)
+    later = performance(2, ("a",), began=200.0)
+    seen = [
+        Met(90.0, "c", GateOutcome.HELD_BACK),  # before any scene
+        Met(110.0, "a", GateOutcome.HELD_BACK),
+        Met(110.0, "b", GateOutcome.HELD_BACK),
+        Met(210.0, "a", GateOutcome.SCALED),
+        Met(211.0, "b", GateOutcome.SCALED),  # of the other scene it is no part
+    ]
+    scenes = fates_by_scene([seed, later], seen)
+    assert scenes == {
+        1: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 2},
+        2: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 0},
+    }
+    assert added_up(scenes.values()) == {GateOutcome.SCALED: 2, GateOutcome.HELD_BACK: 2}
+
+
+def test_without_scenes_there_is_nothing():
+    assert fates_by_scene([], [Met(1.0, "a", GateOutcome.SCALED)]) == {}
+    assert added_up([]) == NONE

@@ -3,7 +3,20 @@
 import pytest
 
 from app.simulation.builders import World
-from app.simulation.demo.pod_story import AllBack, Back, Deleted, Happening, PodWitness, ServiceBack
+from app.simulation.demo.pod_story import (
+    AllBack,
+    Back,
+    Count,
+    Deleted,
+    Happening,
+    PodWitness,
+    Restart,
+    Saving,
+    ServiceBack,
+    first_with,
+    saved,
+    saving,
+)
 from app.simulation.identities import WEEDER
 from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.store import ObjectKey
@@ -187,3 +200,56 @@ async def test_how_many_were_ready_is_kept_with_its_instants(world):
     history = seen.witness.history(A, SCHEDULER)
     assert [count.ready for count in history] == [1, 0, 1]
     assert began < history[1].at < history[2].at
+
+
+# What the restarts have saved, pod by pod.
+
+TWO = [Count(0.0, 2), Count(100.0, 1), Count(110.0, 0), Count(300.0, 1), Count(330.0, 2)]
+
+
+def restart(at=200.0, *, due=280.0, back=None, ready=1):
+    return Restart("a", "server-x", "server", at, 195.0, due, back, ready)
+
+
+@pytest.mark.parametrize(
+    ("ready", "since", "at"),
+    [
+        (1, 200.0, 300.0),
+        (2, 200.0, 330.0),
+        (2, 50.0, 50.0),  # it had them then
+        (1, 105.0, 105.0),
+        (1, 110.0, 300.0),  # it lost the last one at that instant
+        (2, 400.0, 400.0),
+        (3, 0.0, None),
+    ],
+)
+def test_the_first_instant_with_so_many_pods_counts_from_the_deletion_on(ready, since, at):
+    assert first_with(TWO, ready, since) == at
+
+
+@pytest.mark.parametrize(
+    ("one", "twin", "seconds"),
+    [
+        # Against the twin, when it has as many ready; until then against the kubelet's own start.
+        (restart(back=205.0, ready=1), TWO, 95.0),
+        (restart(back=206.0, ready=2), TWO, 124.0),
+        (restart(back=205.0), TWO[:3], 75.0),
+        (restart(due=None, back=205.0), TWO[:3], None),
+        (restart(due=None, back=205.0), [], None),
+        (restart(), TWO, None),  # it is not back yet
+        (restart(back=206.0), [Count(0.0, 1)], -6.0),  # it cost time
+    ],
+)
+def test_a_pod_has_saved_what_it_was_ready_earlier_than_its_twin(one, twin, seconds):
+    assert saved(one, twin) == seconds
+
+
+def test_what_was_saved_is_added_up_and_all_restarts_count():
+    restarts = [restart(back=205.0), restart(back=206.0, ready=2), restart()]
+    assert saving(restarts, lambda _: TWO) == Saving(restarts=3, seconds=219.0, most=124.0)
+
+
+def test_nothing_restarted_is_nothing_saved():
+    assert saving([], lambda _: TWO) == Saving()
+    assert not Saving()
+    assert Saving(1)

@@ -7,7 +7,7 @@ from app.core.model.endpoints import Effect, HttpGet
 from app.core.model.shoots import Route
 from app.simulation.demo.child import is_as_shipped, prober_file
 from app.simulation.manifests import EXTERNAL_SECRET_NAME, SECRET_NAME
-from app.simulation.scenarios.model import DemoMode, Scenario
+from app.simulation.scenarios.scenario import DemoMode, Scenario
 from tests.docs.pages import ROOT
 
 SHIPPED = (ROOT / "config/prober.yaml").read_text()

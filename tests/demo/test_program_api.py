@@ -8,7 +8,15 @@ import pytest
 from aiohttp import web
 
 from app.core.model.probing import ShootState, Verdict
-from app.simulation.demo.program_api import DemoClient, DemoLeases, NoDemoAnswer, ShootReport
+from app.simulation.demo.program_api import (
+    DemoLeases,
+    DemoProbe,
+    NoDemoAnswer,
+    ShootReport,
+    read_shoots,
+    session,
+)
+from tests.demo.scenes import leases, said
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -39,8 +47,8 @@ async def asking(answer):
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
-        async with DemoClient(f"http://{host}:{port}") as client:
-            yield client
+        async with session(f"http://{host}:{port}") as program:
+            yield program
     finally:
         await runner.cleanup()
 
@@ -54,29 +62,30 @@ async def test_all_shoots_are_read_in_one_request():
         found = [shoot("a", counts, "ScaleDown"), shoot("b", would_be=None)]
         return web.json_response(page(found))
 
-    async with asking(answer) as client:
-        leases, down = DemoLeases(3, 6, 1), Verdict.SCALE_DOWN
-        assert await client.shoots() == {
-            "a": ShootReport(ShootState.SUSPECT, "LeasesRenewed", "words", leases, down),
-            "b": ShootReport(ShootState.SUSPECT, "LeasesRenewed", "words", None, None),
+    def report(name, leases, would_be):
+        probe = DemoProbe(None, would_be)
+        return ShootReport(name, ShootState.SUSPECT, "LeasesRenewed", "words", probe, leases)
+
+    async with asking(answer) as program:
+        assert await read_shoots(program) == {
+            "a": report("a", DemoLeases(10, 6, 1), Verdict.SCALE_DOWN),
+            "b": report("b", None, None),
         }
     assert asked == [{"limit": "500"}]
 
 
 @pytest.mark.parametrize(
-    ("leases", "would_be", "looked"),
+    ("read", "would_be", "looked"),
     [
-        (DemoLeases(1, 0, 0), Verdict.HOLD, True),
+        (leases(1), Verdict.HOLD, True),
         (None, Verdict.SCALE_UP, True),  # endpoint mode reads no leases
         (None, Verdict.SCALE_DOWN, True),
         (None, Verdict.HOLD, False),
         (None, None, False),
     ],
 )
-def test_a_shoot_was_looked_at_when_a_probe_has_said_something(leases, would_be, looked):
-    assert (
-        ShootReport(ShootState.HEALTHY, "Because", "words", leases, would_be).has_probed is looked
-    )
+def test_a_shoot_was_looked_at_when_a_probe_has_said_something(read, would_be, looked):
+    assert said(ShootState.HEALTHY, read=read, would_be=would_be).has_probed is looked
 
 
 @pytest.mark.parametrize(
@@ -93,8 +102,8 @@ async def test_leases_from_before_the_last_probe_are_old(as_of, last, old):
         found["probe"]["lastTime"] = last
         return web.json_response(page([found]))
 
-    async with asking(answer) as client:
-        assert (await client.shoots())["a"].old is old
+    async with asking(answer) as program:
+        assert (await read_shoots(program))["a"].old is old
 
 
 async def test_more_than_a_page_is_read_page_by_page():
@@ -102,8 +111,8 @@ async def test_more_than_a_page_is_read_page_by_page():
         token = request.query.get("continue")
         return web.json_response(page([shoot("b")]) if token else page([shoot("a")], "next/1"))
 
-    async with asking(answer) as client:
-        assert list(await client.shoots()) == ["a", "b"]
+    async with asking(answer) as program:
+        assert list(await read_shoots(program)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -122,15 +131,15 @@ async def test_what_is_no_list_of_shoots_is_no_answer(status, body, said):
     async def answer(_request):
         return web.Response(status=status, text=body, headers={"Location": "/elsewhere"})
 
-    async with asking(answer) as client:
+    async with asking(answer) as program:
         with pytest.raises(NoDemoAnswer, match=said):
-            await client.shoots()
+            await read_shoots(program)
 
 
 async def test_a_server_that_is_not_there_is_no_answer():
-    async with DemoClient("http://127.0.0.1:1") as client:
+    async with session("http://127.0.0.1:1") as program:
         with pytest.raises(NoDemoAnswer, match=r"it does not answer: .*127\.0\.0\.1"):
-            await client.shoots()
+            await read_shoots(program)
 
 
 async def test_a_server_that_is_silent_is_no_answer(monkeypatch):
@@ -139,6 +148,6 @@ async def test_a_server_that_is_silent_is_no_answer(monkeypatch):
     async def answer(_request):
         await asyncio.get_running_loop().create_future()
 
-    async with asking(answer) as client:
+    async with asking(answer) as program:
         with pytest.raises(NoDemoAnswer, match="it does not answer"):
-            await client.shoots()
+            await read_shoots(program)

@@ -8,13 +8,11 @@ import pytest
 from rich.console import Console
 
 from app.core.model.probing import ShootState
-from app.simulation.demo.event_lines import EventLine, Picture, Pods
 from app.simulation.demo.losses import Comparison, Toll
 from app.simulation.demo.pod_story import Saving
-from app.simulation.demo.program_api import DemoLeases
-from app.simulation.demo.rows import Row, TrueReplicas
 from app.simulation.demo.screens import LiveScreen, PlainScreen, draw
-from tests.demo.scenes import performance
+from app.simulation.demo.wording import EventLine, Picture, Pods, Row, TrueReplicas
+from tests.demo.scenes import leases, performance
 
 ONE, NONE = TrueReplicas(1, 1), TrueReplicas(0, 0)
 
@@ -25,7 +23,7 @@ def rows(count, *worst):
             f"s{number}",
             ShootState.HEALTHY,
             "LeasesRenewed",
-            DemoLeases(10, 0, 0),
+            leases(10, 0, 0),
             (ONE, ONE, None),
         )
         for number in range(count - len(worst))
@@ -37,7 +35,7 @@ PROTECTED = Row(
     "a",
     ShootState.PROTECTED,
     "LeasesExpired",
-    DemoLeases(3, 7, 0),
+    leases(3, 7, 0),
     (NONE, NONE, NONE),
     ("path-cut",),
 )
@@ -166,7 +164,7 @@ def test_a_line_that_is_too_long_for_what_room_there_is_is_cut():
 
 def test_hints_and_leases_are_whole():
     hint = f"kubectl --kubeconfig /tmp/{'x' * 60}/kubeconfig get deployments,pods -A and more"
-    wide = replace(PROTECTED, leases=DemoLeases(1439, 2161, 12))
+    wide = replace(PROTECTED, leases=leases(1439, 2161, 12))
     lines = drawn(picture(hints=(hint,), rows=rows(30, wide)), width=100)
     assert " ".join(line.strip() for line in lines[1:3]) == hint
     assert "1439 fresh, 2161 expired, 12 unknown of 3612" in "\n".join(lines)
@@ -204,10 +202,9 @@ def test_a_message_is_shown_as_it_is_and_not_as_markup():
 def test_the_terminal_is_given_back():
     out = io.StringIO()
     screen = LiveScreen(Console(file=out, width=80, height=24, force_terminal=True))
-    screen.open()
-    screen.show(picture())
-    screen.tell(EventLine(1.0, "next time"))
-    screen.close()
+    with screen.live:
+        screen.show(picture())
+        screen.tell(EventLine(1.0, "next time"))
     assert "\x1b[?1049h" in out.getvalue()
     assert out.getvalue().index("\x1b[?1049h") < out.getvalue().index("\x1b[?1049l")
     assert "next time" not in out.getvalue()
@@ -239,10 +236,8 @@ def plain():
 
 def test_lines_begin_with_what_it_is_and_where_to_probe():
     screen, out = plain()
-    screen.open()
     screen.show(picture(elapsed=0.0))
     screen.show(picture(elapsed=1.0))
-    screen.close()
     assert out.getvalue().splitlines() == [
         "scenario story, 30 shoots; Ctrl-C ends it early",
         "    curl -s http://127.0.0.1:8080/api/v1/shoots",

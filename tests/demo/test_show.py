@@ -9,20 +9,21 @@ from app.core.model.probing import ShootState
 from app.simulation.builders import World
 from app.simulation.demo.child import prober_file
 from app.simulation.demo.losses import Toll
-from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer, ShootReport
+from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer
+from app.simulation.demo.screens import PlainScreen
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
 from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
-from app.simulation.scenarios.casting import cast
-from app.simulation.scenarios.scenario_file import find_scenario, parse_scenario
+from app.simulation.scenarios.scenario import cast, find_scenario, parse_scenario
 from app.simulation.server import MemoryServers
+from tests.demo.scenes import leases, said
 from tests.docs.pages import ROOT
 from tests.simulation.worlds import simulated
 from tests.support.harness import Lab
 from tests.support.weeding import WeederLab
 
-HEALTHY = ShootReport(ShootState.HEALTHY, "LeasesRenewed", "all is well", DemoLeases(4, 0, 0))
+HEALTHY = said(ShootState.HEALTHY, "LeasesRenewed", "all is well", read=leases(4))
 ONE_CUT = parse_scenario(
     "name: mine\nabout: a test\nscenes: [{after: 5s, do: path-cut, for: 2m}]", "file.yaml", 2
 )
@@ -32,17 +33,11 @@ FALSE_ALARMS = find_scenario("false-alarms", 14)
 SEED_NETWORK = find_scenario("seed-network", 4)
 
 
-class Screen:
+class Screen(PlainScreen):
     """Keeps what it is given."""
 
     def __init__(self, *, stays=True):
         self.told, self.pictures, self.stays = [], [], stays
-
-    def open(self):
-        return
-
-    def close(self):
-        return
 
     def show(self, picture):
         self.pictures.append(picture)
@@ -61,15 +56,12 @@ class Prober:
         return {each.namespace: self._said(each) for each in self._registry.statuses()}
 
     def _said(self, status):
-        reason = str(status.reason)
-        tally = status.tally
-        leases = None
-        if tally is not None:
-            counts = tally.candidates
-            fresh = counts.total - counts.expired - counts.unknown
-            leases = DemoLeases(fresh, counts.expired, counts.unknown)
+        read = None
+        if status.tally is not None:
+            counts = status.tally.candidates
+            read = DemoLeases(counts.total, counts.expired, counts.unknown)
         would_be = None if status.decision is None else status.decision.would_be
-        return ShootReport(status.state, reason, status.message, leases, would_be)
+        return said(status.state, str(status.reason), status.message, read=read, would_be=would_be)
 
 
 class Answers:
@@ -192,7 +184,7 @@ async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world)
     source = Answers("a", "b")
     demo.begin(source)
     await demo.clock.sleep(100)
-    protected = ShootReport(ShootState.PROTECTED, "LeasesExpired", "at 0", DemoLeases(0, 4, 0))
+    protected = said(ShootState.PROTECTED, "LeasesExpired", "at 0", read=leases(0, 4))
     source.said = source.said | {"shoot--demo--a": protected}
     await demo.clock.sleep(60)
     assert demo.seed.player.over
@@ -210,7 +202,7 @@ async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world)
 @simulated()
 async def test_where_a_shoot_does_not_come_back_it_ends_all_the_same(world):
     demo = await watched(world, ONE_CUT, stays=False)
-    failing = ShootReport(ShootState.FAILING, "CredentialsRefused", "no", DemoLeases(4, 0, 0))
+    failing = said(ShootState.FAILING, "CredentialsRefused", "no", read=leases(4))
     source = Answers("a", "b")
     source.said = source.said | {"shoot--demo--a": failing}
     demo.begin(source)

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,18 +150,6 @@ def test_the_page_says_that_the_way_is_broken_and_is_live_again_by_itself(
         state="detached", timeout=20_000
     )
     live(page)
-
-
-def test_the_browser_of_the_machine_is_opened(demo: Api, tmp_path: Path) -> None:
-    """By the variable BROWSER, as a desktop's own would be."""
-    opened = tmp_path / "opened"
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
-    browser.chmod(0o755)
-    proxy = Proxy(demo.url, BROWSER=f"{browser} %s &")
-    until(opened.exists)
-    assert opened.read_text().strip() == proxy.url
-    assert proxy.end() == 130
 
 
 def until(done: Any, within: float = 30.0) -> None:

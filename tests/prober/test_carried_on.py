@@ -176,7 +176,7 @@ async def test_cancelled_at_any_point_nothing_is_written_after_that_and_nothing_
     await operator.run(1)
     assert operator.hold() is None
     assert not operator.requests()
-    sizes: list[Any] = [each.patch.get("spec") for each in operator.writes() if each.sent > sent]
+    sizes: list[Any] = [each.patch.get("spec") for each in operator.writes() if each.at > sent]
     assert not [size for size in sizes if size is not None and not size["replicas"]]
     await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
 

@@ -1,6 +1,7 @@
 """A scale-down that would write is confirmed by a second reading, judged like any other."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -103,7 +104,8 @@ async def recurring(lab, turn):
     await harness.until(lambda: "1 of 13" in harness.decision().message)
     good = harness.probes()[-1]
     harness.faults.path_cut(SHOOT)
-    harness.environment.scale_ups._free_at = good + turn
+    wait = SimpleNamespace(owe=lambda now: max(good + turn - now, 0.0))
+    harness.environment.scale_ups = wait
     await harness.until(lambda: harness.told("FlowStarted")[1:])
     harness.world.requests.reset()
 

@@ -1,11 +1,13 @@
 """The kubeconfig of a shoot: rotated, absent, refused, untrusted."""
 
+import asyncio
+
 import pytest
 
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.ports import Watched
 from app.simulation.traffic import Host
-from tests.support.doubles import OwnSessions
+from tests.support.doubles import HookedConnector
 from tests.support.harness import SHOOT
 
 
@@ -109,20 +111,15 @@ async def test_a_new_ca_in_the_secret_is_looked_at_at_once(harness):
     assert harness.reason() is not VerdictReason.CERTIFICATE_UNTRUSTED
 
 
-class SlowToConnect(OwnSessions):
-    """A connector that takes two seconds, as a handshake over a bad path does."""
+class SlowToConnect(HookedConnector):
+    """One that takes two seconds, as a handshake over a bad path does."""
 
-    def __init__(self, real, clock):
-        self._real, self._clock = real, clock
-        self.consumer, self.forget = real.consumer, real.forget
-
-    async def connect(self, secret):
-        await self._clock.sleep(2.0)
-        return await self._real.connect(secret)
+    async def before(self, secret):
+        await asyncio.sleep(2.0)
 
 
 async def test_a_ca_that_changes_while_the_failing_probe_still_runs_is_looked_at_at_once(lab):
-    harness = await lab.healthy(connector=lambda real: SlowToConnect(real, lab.clock))
+    harness = await lab.healthy(connector=SlowToConnect())
     harness.faults.certificate_untrusted(SHOOT)
     await harness.run(90)
     assert harness.reason() is VerdictReason.CERTIFICATE_UNTRUSTED

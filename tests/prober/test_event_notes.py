@@ -13,12 +13,12 @@ from app.core.model.scaling_runs import (
     ScaleSpec,
     ScalingRunStatus,
     ScalingStep,
+    StepResult,
     Trigger,
 )
 from app.core.model.workloads import Direction, Patch
-from app.prober import messages, scaling_messages
+from app.prober import messages
 from app.prober.rules.scaling import Task, Why
-from app.prober.scaling.context import StepResult
 from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT
 
 OURS = re.compile(
@@ -153,7 +153,7 @@ RELEASED = order(Direction.UP, OURSELVES, Trigger.MANUAL)
     ],
 )
 def test_whoever_caused_it_is_in_the_sentence(given, ended, said):
-    assert scaling_messages.note(given, ended) == said
+    assert messages.note(given, ended) == said
 
 
 def told(publish, *args, **more):
@@ -173,12 +173,12 @@ def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     why = "7 of 10 node leases are older than 30 s"
     release = ScaleSpec(Direction.UP, "long enough", OURSELVES, 300.0)
     for said in (
-        scaling_messages.note(given, run(result)),
+        messages.note(given, run(result)),
         told(messages.protection_changed, SHOOT, [KCM], why, began=True),
         told(messages.protection_changed, SHOOT, [KCM], why, began=False),
         told(messages.protection_abandoned, SHOOT, [KCM], "hibernated"),
         told(messages.released, SHOOT, release),
-        told(scaling_messages.cancelled, given, author),
+        told(messages.cancelled, given, author),
     ):
         assert not OURS.search(said), said
         assert said[0].isupper()
@@ -203,4 +203,4 @@ def test_no_sentence_has_words_that_only_we_have(result, direction, author):
     ],
 )
 def test_a_line_of_the_log_says_what_became_of_a_resource(ended, said):
-    assert scaling_messages.line(Direction.DOWN, ended) == said
+    assert messages.line(Direction.DOWN, ended) == said

@@ -22,13 +22,6 @@ EXCLUDED = {
         SHOOT, f"node-{n}", condition("KernelDeadlock")
     ),
     "no machine": lambda world, n: world.delete_machine(SHOOT, f"machine-{n}"),
-    "a failed machine": lambda world, n: world.machine_phase(SHOOT, f"machine-{n}", "Failed"),
-    "a terminating machine": lambda world, n: world.machine_phase(
-        SHOOT, f"machine-{n}", "Terminating"
-    ),
-    "an update in place": lambda world, n: world.patch_node(
-        SHOOT, f"node-{n}", condition("InPlaceUpdate", reason="ReadyForUpdate")
-    ),
 }
 
 

@@ -5,11 +5,12 @@ import itertools
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.limits import Bucket
 from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.metering import Metering
 from app.simulation.traffic import Trouble
-from tests.support.doubles import OwnSessions
+from tests.support.doubles import HookedConnector
 from tests.support.harness import KCM, SHOOT
 
 OTHER = "shoot--local--b"
@@ -22,29 +23,18 @@ def logs():
         yield entries
 
 
-class BrokenConnector(OwnSessions):
-    """A connector with a bug that one shoot meets."""
+class BrokenConnector(HookedConnector):
+    """One with a bug that one shoot meets."""
 
     def __init__(self, error, clock):
         self._error, self._clock = error, clock
         self.broken = True
         self.tries = []
 
-    def __call__(self, real):
-        self._real = real
-        return self
-
-    async def connect(self, secret):
+    async def before(self, secret):
         if self.broken and secret.namespace == SHOOT:
             self.tries.append(self._clock.now())
             raise self._error
-        return await self._real.connect(secret)
-
-    def consumer(self, namespace):
-        return self._real.consumer(namespace)
-
-    def forget(self, namespace):
-        self._real.forget(namespace)
 
 
 async def broken(lab, error):
@@ -151,10 +141,10 @@ async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_nex
 async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_second(lab):
     """At one a second here: as many as have more than ten a second to begin take a test too long."""
     harness, names = await many(lab, 15)
-    assert [harness.environment.scale_ups.turn(100.0) for _ in range(3)] == pytest.approx(
-        [0.0, 0.1, 0.2]
-    )
-    harness.environment.scale_ups._apart = 1.0
+    ten_a_second = harness.environment.scale_ups
+    waits = [ten_a_second.owe(harness.now) for _ in range(3)]
+    assert waits == pytest.approx([0.0, 0.1, 0.2])
+    harness.environment.scale_ups = Bucket(1.0, 1, harness.now)
     await harness.run(30)
     cuts = [harness.faults.path_cut(name) for name in names]
     await harness.until(lambda: all(harness.world.replicas(n, KCM) == 0 for n in names))
@@ -163,7 +153,7 @@ async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_secon
         cut.lift()
     await harness.run(60)
     begins = sorted(
-        write.sent
+        write.at
         for write in harness.world.journal.of("dependency-watchdog", name=KCM.name)
         if write.patch["spec"]["replicas"] == 1
     )
@@ -180,7 +170,7 @@ async def test_scale_downs_of_a_mass_outage_do_not_take_turns(lab):
     for name in names:
         known = harness.world.known_at(name, since=harness.now - 45)
         (write,) = harness.world.journal.of("dependency-watchdog", name, KCM.name)
-        assert write.sent - known < 1.5
+        assert write.at - known < 1.5
 
 
 async def test_a_runner_that_failed_is_counted(lab):

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from app.core import errors
-from app.core.kube.seed_api import SeedApi
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.model.probing import Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, REQUEST, Operator, with_operator
+from tests.support.doubles import before_each_write
 from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM
 
 STATUS = frozenset({"scalerequests/status"})
@@ -156,16 +156,7 @@ async def test_a_status_that_waited_for_the_budget_is_not_written_after_the_leas
     lab, monkeypatch
 ):
     operator = await with_operator(lab)
-    call = SeedApi.call
-
-    def run_out_meanwhile(api, request, *more, starting=None, **options):
-        def begins():
-            operator.leadership.run_out()
-            starting()
-
-        return call(api, request, *more, starting=starting and begins, **options)
-
-    monkeypatch.setattr(SeedApi, "call", run_out_meanwhile)
+    before_each_write(monkeypatch, lambda _: operator.leadership.run_out())
     operator.request("Down")
     await operator.run(10)
     assert not operator.leadership.leading

@@ -6,12 +6,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.clock import Clock
-from app.core.kube.seed_api import SeedApi
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.workloads import Direction
-from app.prober.scaling.context import RunGuard
+from app.prober.scaling.run import RunGuard
 from app.simulation.traffic import Host, Trouble
+from tests.support.doubles import before_each_write
 from tests.support.harness import ETCD, KCM, MCM, SHOOT, SLOW_KCM, changed
 
 PATCHES = frozenset({"patch"})
@@ -190,8 +190,8 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
 async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(lab):
     harness = await lab.healthy()
     await harness.survive_an_outage()
-    for _ in range(200):  # many other shoots come back
-        harness.environment.scale_ups.turn(harness.now + 10)
+    for _ in range(400):  # many other shoots come back
+        harness.environment.scale_ups.owe(harness.now)
     await harness.until(lambda: harness.state() is ShootState.RECOVERING)
     harness.leadership.become(leading=False)
     await harness.until(lambda: len(harness.told("FlowEnded")) == 2, within=0.1)
@@ -238,18 +238,14 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease
 ):
     """Nobody has told the run yet that this instance does not lead any more."""
     harness = await lab.healthy(shoot={"replicas": {ETCD: 1}}, dependents=WITH_ETCD_ONLY)
-    call, writes = SeedApi.call, []
+    writes = []
 
-    def run_out_meanwhile(api, request, *more, starting=None, **options):
-        def begins():
-            writes.append(request)
-            if len(writes) > sent:
-                harness.leadership.run_out()
-            starting()
+    def runs_out(request):
+        writes.append(request)
+        if len(writes) > sent:
+            harness.leadership.run_out()
 
-        return call(api, request, *more, starting=starting and begins, **options)
-
-    monkeypatch.setattr(SeedApi, "call", run_out_meanwhile)
+    before_each_write(monkeypatch, runs_out)
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: len(writes) > sent)
         await harness.run(20)
@@ -259,18 +255,14 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_after_the_lease
 
 async def test_a_write_that_waited_for_the_budget_does_not_start_under_a_hold(lab, monkeypatch):
     harness = await lab.healthy(shoot={"replicas": {ETCD: 1}}, dependents=WITH_ETCD_ONLY)
-    call, tries = SeedApi.call, []
+    tries = []
 
-    def held_meanwhile(api, request, *more, starting=None, **options):
-        def begins():
-            tries.append(harness.now)
-            if len(tries) == 1:
-                harness.prober.registry.scaler(SHOOT).scaling_run.guard.tell(Verdict.HOLD)
-            starting()
+    def held(_):
+        tries.append(harness.now)
+        if len(tries) == 1:
+            harness.prober.registry.scaler(SHOOT).scaling_run.guard.tell(Verdict.HOLD)
 
-        return call(api, request, *more, starting=starting and begins, **options)
-
-    monkeypatch.setattr(SeedApi, "call", held_meanwhile)
+    before_each_write(monkeypatch, held)
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: tries)
         await harness.run(1)

@@ -6,32 +6,21 @@ from app.core.metrics import Metrics
 from app.core.model.probing import ShootState
 from app.core.reporting.metering import Metering
 from app.prober.rules.schedule import SHARE
-from tests.support.doubles import OwnSessions
+from tests.support.doubles import HookedConnector
 from tests.support.harness import KCM, SHOOT
 
 OTHER = "shoot--local--b"
 
 
-class CostlyConnector(OwnSessions):
+class CostlyConnector(HookedConnector):
     """One whose every request to one shoot takes so many seconds of the loop's time."""
 
     def __init__(self, seconds):
         self.seconds = seconds
 
-    def __call__(self, real):
-        self._real = real
-        return self
-
-    async def connect(self, secret):
+    async def before(self, secret):
         if secret.namespace == SHOOT:
-            self._real.consumer(SHOOT).charge(self.seconds)
-        return await self._real.connect(secret)
-
-    def consumer(self, namespace):
-        return self._real.consumer(namespace)
-
-    def forget(self, namespace):
-        self._real.forget(namespace)
+            self.consumer(SHOOT).charge(self.seconds)
 
 
 @pytest.fixture
@@ -106,7 +95,7 @@ async def test_an_outage_of_a_large_shoot_is_protected_and_ends_as_that_of_any_o
     await harness.run(60)
     for namespace in (SHOOT, OTHER):
         (write,) = harness.writes(KCM, namespace)
-        assert write.sent - harness.world.known_at(namespace, since=since) < 1.5
+        assert write.at - harness.world.known_at(namespace, since=since) < 1.5
     for each in cuts:
         each.lift()
     await harness.run(100)

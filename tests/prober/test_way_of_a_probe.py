@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.core.metrics import Metrics
-from app.core.reporting.event_writer import EventWriter
-from app.core.reporting.history import History
-from app.core.reporting.metering import Metering
-from app.core.reporting.notices import journal
+from tests.prober.test_records import Records
 from tests.support.harness import KCM, SHOOT
 
 ROOT = Path(__file__).parents[2]
@@ -51,31 +47,8 @@ def documented() -> set[str]:
     return {path for row in rows for path in re.findall(r"`(app/[\w/]+\.py)`", row)}
 
 
-class Records:
-    """All that listens to the notices of one prober."""
-
-    def __init__(self, harness):
-        self.events = []
-        metrics = Metrics()
-        self.writer = EventWriter(
-            self.emit,
-            leading=lambda: True,
-            uid_of=lambda *_: None,
-            identity="test",
-            clock=harness.clock,
-            metrics=metrics,
-        )
-        listeners = (journal, History().note, Metering(metrics).note, self.writer.note)
-        for each in listeners:
-            harness.environment.notice_bus.subscribe(each)
-
-    async def emit(self, namespace, body):
-        self.events.append((namespace, body["reason"], body["regarding"]["name"]))
-
-
 async def test_the_way_of_a_probe_is_the_documented_one(lab, harness):
-    records = Records(harness)
-    writing = lab.tasks.shared(records.writer.run, "events")
+    records = Records(harness, lab.tasks)
     await harness.run(60)
     runner = harness.prober.registry.runner(SHOOT)
     probe = runner._probe_once
@@ -91,6 +64,5 @@ async def test_the_way_of_a_probe_is_the_documented_one(lab, harness):
     runner._probe_once = followed
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: ways and records.events, within=120)
-    writing.cancel()
-    assert (SHOOT, "ScaledDown", KCM.name) in records.events
+    assert ("ScaledDown", KCM.name) in records.events
     assert ways[0] == documented()

@@ -19,10 +19,10 @@ from app.core.model.overrides import Scope
 from app.core.model.shoots import Route
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.definitions import Rejected
 from app.simulation.server.options import RequestedObject
 from app.simulation.store import Store
 from app.simulation.traffic import Host, SimulatedRequest
-from app.simulation.validation import Rejected
 from bench import explore
 from bench.exploration import (
     boundaries,

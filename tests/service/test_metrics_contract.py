@@ -13,9 +13,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from app.core.model.probing import RequestKind, ShootState
+from app.core.model.scaling_runs import StepResult
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction
-from app.prober.scaling.context import StepResult
 from tests.e2e.processes import eventually
 from tests.service.seeded import SHOOTS, seeded
 

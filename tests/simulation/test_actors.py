@@ -76,24 +76,6 @@ async def test_a_marked_node_is_ready_again_with_its_next_renewal(world, shoot, 
 
 
 @in_a_world
-async def test_only_the_nodes_of_a_zone_that_was_cut_are_marked(world, shoot, clock):
-    world.faults.path_cut(A, zone="zone-b")
-    await clock.sleep(60)
-    assert world.not_ready_nodes(A) == ("node-1", "node-4")
-
-
-@in_a_world
-async def test_a_fraction_of_the_nodes_can_be_cut_and_named_ones(world, shoot, clock):
-    with world.faults.path_cut(A, fraction=0.5):
-        await clock.sleep(60)
-        assert len(world.not_ready_nodes(A)) == 3
-    await clock.sleep(18)
-    world.faults.path_cut(A, nodes={"node-5"})
-    await clock.sleep(60)
-    assert world.not_ready_nodes(A) == ("node-5",)
-
-
-@in_a_world
 async def test_a_node_whose_clock_was_set_back_is_marked_because_its_lease_does_not_get_newer(
     world, shoot, clock
 ):
@@ -158,13 +140,6 @@ async def test_machines_of_nodes_that_come_back_in_time_stay(world, shoot, clock
         assert {machine.phase for machine in world.machines(A)} == {"Unknown"}
     await clock.sleep(1800)
     assert {machine.phase for machine in world.machines(A)} == {"Running"}
-
-
-@in_a_world
-async def test_a_dead_kubelet_costs_its_own_machine_only(world, shoot, clock):
-    world.faults.kubelet_dead(A, "node-1")
-    await clock.sleep(1200)
-    assert world.machines_deleted(A) == ("machine-1",)
 
 
 @in_a_world

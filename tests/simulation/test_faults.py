@@ -4,16 +4,15 @@ import pytest
 
 from app.core.errors import (
     Forbidden,
-    ServerFault,
     Throttled,
     Unreachable,
 )
 from app.core.model.shoots import ShootView, Undecodable
 from app.core.model.workloads import Patch
 from app.simulation.actors import KCM
+from app.simulation.builders import reference
 from app.simulation.identities import WATCHDOG
 from app.simulation.traffic import Storage, Trouble
-from app.simulation.truth import reference
 from tests.simulation.worlds import about, adapters, connect, simulated
 
 A = "shoot--local--a"
@@ -39,29 +38,6 @@ async def test_each_request_takes_its_latency_and_that_of_each_fault(world, cloc
         assert clock.now() - before == about(expected)
         (first if expected > 2 else second).lift()
     second.lift()
-
-
-@pytest.mark.parametrize("how", Storage)
-@in_a_world
-async def test_version_and_cached_nodes_answer_while_the_storage_is_away(world, how):
-    shoot = await connect(world, A)
-    with world.faults.storage_away(A, how):
-        assert (await shoot.version()).startswith("v1.")
-        assert len(await shoot.nodes()) == 4
-        with pytest.raises((ServerFault, Unreachable)):
-            await shoot.nodes(consistent=True)
-
-
-@in_a_world
-async def test_consistent_reads_hang_while_the_storage_hangs_and_fail_at_once_while_it_fails(
-    world, clock
-):
-    shoot = await connect(world, A)
-    for how, least, most in ((Storage.HANGS, 5.0, 5.1), (Storage.FAILS, 0.0, 0.1)):
-        before = clock.now()
-        with world.faults.storage_away(A, how), pytest.raises((ServerFault, Unreachable)):
-            await shoot.leases()
-        assert least <= clock.now() - before <= most
 
 
 @in_a_world
@@ -93,27 +69,12 @@ async def test_leases_do_not_move_while_the_storage_is_away_or_the_path_is_cut(w
 
 
 @in_a_world
-async def test_a_server_that_is_down_refuses_and_one_that_hangs_is_given_up_on(world, clock):
-    shoot = await connect(world, A)
-    before = clock.now()
-    with world.faults.api_down(A), pytest.raises(Unreachable):
-        await shoot.version()
-    assert clock.now() - before < 0.1
-    with world.faults.api_hanging(A), pytest.raises(Unreachable, match="no answer"):
-        await shoot.version()
-    assert await shoot.version()
-
-
-@in_a_world
-async def test_429_says_how_long_to_wait_where_the_server_does_and_kubelets_get_none(world, clock):
+async def test_429_says_how_long_to_wait_where_the_server_does(world):
     shoot = await connect(world, A)
     for pause in (None, 30):
         with world.faults.throttled(A, pause), pytest.raises(Throttled) as caught:
             await shoot.version()
         assert caught.value.retry_after == pause
-    with world.faults.throttled(A):
-        await clock.sleep(300)
-        assert world.not_ready_nodes(A) == ()
 
 
 @in_a_world
@@ -129,18 +90,6 @@ async def test_trouble_of_some_requests_is_not_that_of_others_or_of_kubelets(wor
         with pytest.raises(Forbidden):
             await shoot.nodes()
         assert (await shoot.leases()).leases
-
-
-@in_a_world
-async def test_about_a_fifth_of_the_requests_fails_at_an_error_rate_of_a_fifth(world):
-    shoot, failed = await connect(world, A), 0
-    with world.faults.errors(A, 0.2):
-        for _ in range(500):
-            try:
-                await shoot.version()
-            except ServerFault:
-                failed += 1
-    assert 70 < failed < 130
 
 
 # The seed.
@@ -179,13 +128,6 @@ async def test_the_life_of_a_shoot_is_told_by_its_cluster(world):
     async def shoot():
         return (await cluster()).shoot
 
-    assert (await shoot()).last_operation.type == "Reconcile"
-    with world.faults.hibernated(A):
-        assert (await shoot()).hibernation_enabled
-    assert not (await shoot()).hibernation_enabled
-    with world.faults.migrating(A):
-        assert (await shoot()).last_operation.type == "Migrate"
-    assert (await shoot()).last_operation.state == "Succeeded"
     with world.faults.deleted(A):
         assert (await cluster()).deleting
     assert not (await cluster()).deleting

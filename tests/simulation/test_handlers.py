@@ -46,13 +46,6 @@ def of_container(handler):
 
 
 @in_a_world
-async def test_a_host_of_which_nothing_is_said_is_well(world, clock):
-    begun = clock.now()
-    assert await outcome(world) is SUCCESS
-    assert clock.now() < begun + 0.1
-
-
-@in_a_world
 async def test_each_answer_has_its_outcome(world):
     expected = {
         TargetAnswer.WELL: SUCCESS,

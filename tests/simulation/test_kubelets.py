@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.simulation.kubelets import Fleet, NodeClock, PathCut
+from app.simulation.shoot import Fleet, NodeClock, PathCut
 from app.simulation.traffic import Renewal
 
 

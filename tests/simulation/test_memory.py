@@ -11,12 +11,10 @@ from aiohttp import web
 from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
-    CertificateUntrusted,
     Unreachable,
 )
 from app.core.kube.client import ApiClient, ApiRequest
-from app.core.kube.connections import ConnectionPool
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import ConnectionPool, RequestedRight
 from app.core.metrics import Metrics
 from app.core.model.shoots import Route
 from app.core.model.workloads import Patch
@@ -28,7 +26,7 @@ from app.simulation.memory import MemoryNetwork, MemoryPlace, MemoryTlsContext
 from app.simulation.network import SEED
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
-from app.simulation.traffic import ApiServer, ConnectionLoss, Host, RequestCount, Trouble
+from app.simulation.traffic import ApiServer, Host, RequestCount, Trouble
 from bench.exploration.timeline import Timeline
 from tests.support.harness import GARDENER, KCM, SHOOT
 
@@ -75,24 +73,6 @@ async def meeting():
         await tasks.stop()
 
 
-async def test_requests_share_the_connection_that_is_open():
-    async with meeting() as made:
-        shoot = await made.shoot()
-        for _ in range(3):
-            _ = await shoot.version()
-        assert made.world.requests.connections[SHOOT] == 1
-        assert made.port().connections == 1
-
-
-async def test_a_certificate_of_another_authority_is_not_trusted_and_open_connections_end():
-    async with meeting() as made:
-        shoot = await made.shoot()
-        _ = await shoot.version()
-        with made.world.faults.certificate_untrusted(SHOOT), pytest.raises(CertificateUntrusted):
-            await shoot.version()
-        assert await shoot.version()
-
-
 async def test_packets_that_are_dropped_arrive_when_the_route_is_mended():
     async with meeting() as made:
         shoot = await made.shoot()
@@ -115,17 +95,6 @@ async def test_while_packets_are_dropped_there_is_neither_an_answer_nor_a_refusa
         assert made.clock.now() - began == pytest.approx(8.0, abs=0.1), "3 s, and 5 s on a new one"
 
 
-async def test_a_connection_that_is_reset_is_an_error_and_the_next_one_works():
-    async with meeting() as made:
-        shoot = await made.shoot()
-        with (
-            made.world.faults.route_cut(SHOOT, Route.INTERNAL, ConnectionLoss.RESET),
-            pytest.raises(Unreachable),
-        ):
-            await shoot.version()
-        assert await shoot.version()
-
-
 async def test_a_kept_connection_that_the_network_has_forgotten_costs_a_read_three_seconds():
     async with meeting() as made:
         shoot = await made.shoot()
@@ -134,18 +103,6 @@ async def test_a_kept_connection_that_the_network_has_forgotten_costs_a_read_thr
         began = made.clock.now()
         assert await shoot.version()
         assert made.clock.now() - began == pytest.approx(3.0, abs=0.1)
-
-
-async def test_a_watch_whose_connection_the_network_has_forgotten_is_listed_anew_after_70_s():
-    async with meeting() as made:
-        await made.process.adapters.begin()
-        await made.clock.sleep(5)
-        made.port(SEED).forget()
-        made.world.add_shoot("shoot--local--b")
-        await made.clock.sleep(60)
-        assert "shoot--local--b" not in made.seed.clusters()
-        await made.clock.sleep(15)
-        assert "shoot--local--b" in made.seed.clusters()
 
 
 async def test_an_answer_that_is_cut_in_the_middle_is_no_answer():

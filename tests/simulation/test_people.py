@@ -1,21 +1,16 @@
 """People who pause and scale by hand, and definitions that come and go."""
 
-import asyncio
-import json
-
 import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
 from app.core.model.callers import GROUP
+from app.simulation.definitions import Rejected
 from app.simulation.deletion import delete
 from app.simulation.identities import OPERATOR
-from app.simulation.server import rendering
 from app.simulation.server.catalog import Catalog
-from app.simulation.server.options import ListOptions, RequestedObject
-from app.simulation.server.streams import StoreWatch, Watching
+from app.simulation.server.options import RequestedObject
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.store import ObjectKey
-from app.simulation.validation import Rejected
 from tests.simulation.worlds import simulated
 
 A = "shoot--local--a"
@@ -91,43 +86,12 @@ def of_pauses(world):
     return found
 
 
-def watch(world, events):
-    """A watch of the Pauses of the namespace, as the server begins it."""
-    resource = of_pauses(world)
-    options = ListOptions(watch=True, version=world.store.version)
-    watching = Watching(resource, PAUSES, options, rendering.shown)
-    stream = StoreWatch(world.store, world.clock, watching, lambda: False, delay=0.5)
-
-    async def send(lines):
-        events.extend(json.loads(line)["type"] for line in lines.splitlines())
-
-    async def run():
-        with world.parts.watches.serving("Pause", stream):
-            await stream.run(send)
-
-    return asyncio.ensure_future(run())
-
-
-@simulated()
-async def test_a_watch_tells_of_the_last_deletions_and_ends_a_second_later(world):
-    events: list[str] = []
-    world.people.create("Pause", A, "x", reason="work")
-    task = watch(world, events)
-    await asyncio.sleep(10)
-    world.faults.crds_removed()
-    await asyncio.sleep(0.9)
-    assert (events, task.done()) == (["DELETED"], False)
-    await asyncio.sleep(0.2)
-    assert task.done()
-    await task
-
-
 @simulated()
 async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
     resource = of_pauses(world)
     writer = StoreWriter(
         world.store,
-        world.journal.add,
+        world.journal.enter,
         lambda key, _, options: delete(world.store, key, 0.0, options),
     )
     asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now())

@@ -1,7 +1,5 @@
 """Worlds in endpoint mode: what happens to one route, to the load balancer, to the seed's own way out."""
 
-import asyncio
-
 import pytest
 
 from app.core.errors import (
@@ -87,25 +85,6 @@ async def test_a_route_that_is_cut_fails_alone_and_kubelets_do_not_notice(world,
         assert not made.not_ready_nodes(A)
         assert made.shoot(A).api.writable
     assert await version(made, route)
-
-
-@simulated()
-async def test_what_is_swallowed_takes_all_the_time_that_there_is_and_no_more(world):
-    made = both(world)
-    began = world.clock.now()
-    with made.faults.route_cut(A, EXTERNAL), pytest.raises(Unreachable):
-        await version(made, EXTERNAL, within=5.0)
-    assert world.clock.now() - began == pytest.approx(5.0, abs=0.05)
-
-
-@simulated()
-async def test_what_was_swallowed_arrives_if_the_way_is_back_in_time(world):
-    made = both(world)
-    fault = made.faults.route_cut(A, EXTERNAL)
-    waiting = asyncio.ensure_future(version(made, EXTERNAL))
-    await world.clock.sleep(2.0)
-    fault.lift()
-    assert await waiting
 
 
 @simulated()

@@ -18,11 +18,9 @@ from app.core.errors import (
 from app.core.model import workloads as ann
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
-from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.casting import cast, populate
-from app.simulation.scenarios.model import ActionScope
+from app.simulation.scenarios.actions import ACTIONS, ActionScope
 from app.simulation.scenarios.player import Player
-from app.simulation.scenarios.scenario_file import parse_scenario
+from app.simulation.scenarios.scenario import cast, parse_scenario, populate
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from tests.simulation.worlds import about, adapters, connect, simulated
@@ -93,12 +91,6 @@ async def test_speed_shortens_the_pauses_and_nothing_else(world):
         (36, "begins"),
         (61, "ends"),
     ]
-
-
-@simulated()
-async def test_a_speed_below_one_makes_the_pauses_longer(world):
-    lab = Lab(world, "- {after: 20s, do: token-rotated}\n", speed=0.5)
-    assert [at for at, *_ in await lab.played()] == [40]
 
 
 @simulated()

@@ -6,10 +6,8 @@ import re
 import pytest
 
 from app.core.errors import ConfigurationError
-from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.casting import cast
-from app.simulation.scenarios.model import (
-    ActionScope,
+from app.simulation.scenarios.actions import ACTIONS, ActionScope
+from app.simulation.scenarios.scenario import (
     DemoMode,
     Everyone,
     Named,
@@ -19,9 +17,13 @@ from app.simulation.scenarios.model import (
     Some,
     Timing,
     Zone,
+    built_in,
+    cast,
+    find_scenario,
+    listed,
+    parse_scenario,
     spread,
 )
-from app.simulation.scenarios.scenario_file import built_in, find_scenario, listed, parse_scenario
 
 HEAD = "name: mine\nabout: a test\n"
 MINUTE = "- {after: 0s, do: path-cut, for: 1m"
@@ -79,15 +81,11 @@ def test_a_scene_says_what_happens_to_whom_from_when_on_and_for_how_long():
     assert fourth.chosen == Nobody()
 
 
-def test_a_scenario_is_in_lease_mode_without_a_canary_where_it_does_not_say():
-    scenario = parsed(f"{MINUTE}}}")
-    assert (scenario.mode, scenario.canary) == (DemoMode.LEASE, False)
-
-
 def test_a_scenario_may_ask_for_endpoint_mode_and_for_a_canary():
     scenario = parsed(f"{MINUTE}}}", head=f"{HEAD}mode: endpoint\ncanary: true\n")
     assert (scenario.mode, scenario.canary) == (DemoMode.ENDPOINT, True)
-    assert parsed(f"{MINUTE}}}", head=f"{HEAD}mode: lease\n").mode is DemoMode.LEASE
+    scenario = parsed(f"{MINUTE}}}")
+    assert (scenario.mode, scenario.canary) == (DemoMode.LEASE, False)
 
 
 def test_a_mode_that_there_is_none_and_a_canary_that_is_no_switch_are_mistakes():
@@ -304,11 +302,6 @@ def test_what_is_neither_a_file_nor_built_in_is_refused_with_the_nearest_that_is
         'dwd demo: --scenario: is neither a file nor a built-in scenario: "storry"; the nearest is story, '
         "all are etcd, false-alarms, outage, seed-network, seed-wide, story"
     )
-
-
-def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(ConfigurationError, match=r"none\.yaml: \(file\): cannot be read: No such"):
-        find_scenario("/nowhere/none.yaml", 3)
 
 
 def test_a_name_that_no_file_can_have_is_refused_and_is_no_traceback():

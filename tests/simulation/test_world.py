@@ -11,11 +11,10 @@ from app.core.clock import Clock
 from app.core.errors import NameUnresolved
 from app.core.tasks import Tasks
 from app.simulation.actors import KCM
-from app.simulation.builders import World
-from app.simulation.kubelets import Kubelet, NodeClock, RenewalGap
+from app.simulation.builders import World, known_at
 from app.simulation.memory import MemoryPlace
+from app.simulation.shoot import Kubelet, NodeClock, RenewalGap
 from app.simulation.traffic import Write
-from app.simulation.truth import known_at
 from tests.simulation.worlds import about, adapters, connect, disconnect, simulated
 
 A = "shoot--local--a"

@@ -1,11 +1,15 @@
 """Leadership and pauses that a test sets by hand, and what its own connectors have in common."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
+import pytest
+
+from app.core.kube.client import ApiRequest
 from app.core.kube.seed import SeedCluster
+from app.core.kube.seed_api import SeedApi
 from app.core.kube.shoot import ShootSession
-from app.core.model.shoots import Route
+from app.core.model.shoots import Route, SecretView
 
 
 class SetLeadership:
@@ -44,12 +48,12 @@ class SetLeadership:
 
 
 class SetPauses:
-    """A `Pauses` whose contents are set by hand."""
+    """Pauses as the weeder sees them, whose contents are set by hand."""
 
     def __init__(self) -> None:
         self._synced = True
         self._paused: dict[str, str] = {}
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[str | None], None]] = []
 
     @property
     def synced(self) -> bool:
@@ -65,7 +69,7 @@ class SetPauses:
         """Returns why pods of a namespace must not be deleted now; None if they may be."""
         return self._paused.get(namespace)
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
+    def subscribe(self, listener: Callable[[str | None], None]) -> None:
         """Calls `listener` after each change."""
         self._listeners.append(listener)
 
@@ -81,7 +85,7 @@ class SetPauses:
 
     def _tell(self) -> None:
         for listener in self._listeners:
-            listener()
+            listener(None)
 
 
 class OwnSessions:
@@ -93,3 +97,39 @@ class OwnSessions:
         """A session that connects through this double."""
         connector: Any = self
         return ShootSession(connector, seed, namespace, route, secret_name)
+
+
+class HookedConnector(OwnSessions):
+    """The connector of a prober, and what happens `before` each of its connections."""
+
+    def __call__(self, real: Any) -> Self:
+        """Takes the place of `real`."""
+        self._real = real
+        self.consumer, self.forget = real.consumer, real.forget
+        return self
+
+    async def before(self, secret: SecretView) -> None:
+        """What a subclass lets happen; its exceptions are those of the connection."""
+
+    async def connect(self, secret: SecretView) -> Any:
+        """Connects as the real one does."""
+        await self.before(secret)
+        return await self._real.connect(secret)
+
+
+def before_each_write(
+    monkeypatch: pytest.MonkeyPatch, happens: Callable[[ApiRequest], object]
+) -> None:
+    """Calls `happens` with each write whose turn of the seed's budget has come, right before it is checked and sent."""
+    call = SeedApi.call
+
+    def meanwhile(
+        api: Any, request: ApiRequest, *more: Any, starting: Any = None, **options: Any
+    ) -> Any:
+        def begins() -> None:
+            happens(request)
+            starting()
+
+        return call(api, request, *more, starting=starting and begins, **options)
+
+    monkeypatch.setattr(SeedApi, "call", meanwhile)

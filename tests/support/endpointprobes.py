@@ -234,14 +234,12 @@ class Bench:
             tasks=tasks,
             notice_bus=board,
             chance=Chance(chance) if isinstance(chance, float) else chance,
-            slots=missing,
-            scale_ups=missing,
             overrides=missing,
             override_service=missing,
-            endpoints=EndpointAdapters(self.handlers, cast("Any", self.pods), self.meter.ran),
             runs_together=together,
         )
-        self.probes = EndpointProbes(environment)
+        adapters = EndpointAdapters(self.handlers, cast("Any", self.pods), self.meter.ran)
+        self.probes = EndpointProbes(environment, adapters)
         self.told: list[str] = []
         self.probes.subscribe(self.told.append)
         self.began = clock.now()

@@ -15,7 +15,7 @@ from app.core.ports import Leadership
 from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.prober.controller import Prober
-from app.prober.environment import EndpointAdapters, ProberEnvironment, ProbeSlots, ScaleUpRateLimit
+from app.prober.environment import EndpointAdapters, ProberEnvironment
 from app.prober.status import ShootCondition, ShootStatus
 from app.service.loops import OverrideFeature
 from app.simulation import manifests
@@ -200,8 +200,6 @@ class Lab(SeedLab):
             tasks=core.tasks,
             notice_bus=core.notice_bus,
             chance=core.chance,
-            slots=ProbeSlots.of(policy),
-            scale_ups=ScaleUpRateLimit(),
             dry_run=dry_run,
             overrides=overrides.view,
             override_service=overrides.override_service,

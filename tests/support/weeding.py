@@ -16,7 +16,7 @@ from app.core.model.weeding import (
     ServiceStatus,
     WeederPolicy,
 )
-from app.core.overrides.cache import WeederPauses
+from app.core.overrides.cache import OverrideCache
 from app.core.ports import Leadership, Starting
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice
@@ -135,7 +135,7 @@ class WeederHarness:
 
     @property
     def pauses(self) -> SetPauses:
-        pauses = self.environment.pauses
+        pauses: object = self.environment.pauses
         assert isinstance(pauses, SetPauses)
         return pauses
 
@@ -270,7 +270,7 @@ class WeederLab(SeedLab):
         policy: WeederPolicy = GARDENER_WEEDER,
         *,
         leadership: Leadership | None = None,
-        pauses: WeederPauses | None = None,
+        pauses: OverrideCache | None = None,
         dry_run: bool = False,
         deletions_a_second: float = 20.0,
         **changes,
@@ -285,7 +285,7 @@ class WeederLab(SeedLab):
             changed,
             cast("WeederSeed", seed),
             leadership or self.leadership,
-            pauses=cast("WeederPauses", pauses or self.pauses),
+            pauses=cast("OverrideCache", pauses or self.pauses),
             clock=self.clock,
             tasks=core.tasks,
             notice_bus=core.notice_bus,

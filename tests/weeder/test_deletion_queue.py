@@ -16,7 +16,7 @@ def delete(remaining=100.0):
 
 @pytest.fixture
 def queue():
-    return DeletionQueue()
+    return DeletionQueue(RetryWaits())
 
 
 def test_the_one_that_would_wait_longest_comes_first(queue):

@@ -1,9 +1,9 @@
 """Which pods are deleted, and that it is the very pod that was judged."""
 
-from app.core.model.weeding import KeepReason, WeederPolicy
+from app.core.model.weeding import KeepReason
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Owner, PodTimes, Workload
-from tests.support.weeding import API, ETCD, GARDENER_WEEDER, NAMESPACE
+from tests.support.weeding import API, NAMESPACE
 
 SCHEDULER = "kube-scheduler"
 SLOW_DELETIONS = Trouble(latency=4.0, verbs=frozenset({"delete"}))
@@ -12,13 +12,6 @@ SLOW_DELETIONS = Trouble(latency=4.0, verbs=frozenset({"delete"}))
 def named(harness, workload):
     (pod,) = harness.world.pods(NAMESPACE, workload)
     return pod
-
-
-async def test_a_pod_whose_containers_run_is_left_alone(harness):
-    await harness.recover()
-    await harness.run(60)
-    assert harness.names() == []
-    assert {each.reason for each in harness.recovery().spared} == {KeepReason.NOT_WAITING}
 
 
 async def test_a_wait_that_becomes_short_is_left_alone(harness):
@@ -68,31 +61,6 @@ async def test_a_pod_of_the_same_name_is_not_deleted_in_its_place(lab):
         await harness.run(10)
     assert harness.names() == []
     assert [each.uid for each in harness.seed.sent] == [before]
-
-
-async def test_what_is_sent_names_what_was_judged(harness):
-    fault = await harness.lose()
-    harness.crash(SCHEDULER)
-    judged = named(harness, SCHEDULER)
-    fault.lift()
-    await harness.until(lambda: harness.seed.sent)
-    (sent,) = harness.seed.sent
-    assert (sent.uid, sent.resource_version) == (judged.uid, judged.resource_version)
-
-
-async def test_a_pod_is_deleted_once_however_many_services_it_depends_on(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    same = GARDENER_WEEDER.services[API.service]
-    harness = lab.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
-    with world.faults.seed_trouble(Trouble(latency=2.0, verbs=frozenset({"delete"}))):
-        faults = [await harness.lose(ETCD), await harness.lose(API)]
-        harness.crash(SCHEDULER)
-        for fault in faults:
-            fault.lift()
-        await harness.run(10)
-    assert len(harness.recovery(ETCD).deletions) + len(harness.recovery(API).deletions) == 1
-    assert len(harness.seed.sent) == 1
 
 
 async def test_in_an_outage_no_uid_is_deleted_twice_and_none_that_runs(harness):

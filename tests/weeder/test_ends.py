@@ -107,7 +107,7 @@ async def test_of_a_recovery_that_is_over_only_what_the_api_shows_is_kept(harnes
         await harness.recover(SCHEDULER, settle=20)
         shown.insert(0, harness.recoveries()[0])
     registry = harness.weeder.registry
-    past = registry._stories[API].past
+    past = registry._services[API].past
     assert isinstance(past[0], RecoveryStatus)
     assert len(past[0].deletions) == 1
     oldest, newest = registry.recoveries(API)[-1], registry.recoveries(API)[0]

@@ -16,11 +16,10 @@ class Queue:
         self.turns = FairRateLimiter(self.clock, per_second, **more)
         self.begun = self.clock.now()
         self.got = []
-        _ = self.tasks.shared(self.turns.run, "turns")
 
     def ask(self, namespace, number=1):
         async def one():
-            await self.turns.turn(namespace)
+            await self.turns.wait(namespace)
             self.got.append((round(self.clock.now() - self.begun, 3), namespace))
 
         return [self.tasks.once(one, namespace) for _ in range(number)]
@@ -74,10 +73,10 @@ async def test_who_comes_a_little_earlier_does_not_have_it_all(queue):
 
 async def test_a_turn_that_is_given_back_is_somebody_elses(queue):
     q = queue(1)
-    unused = await q.turns.turn("a")
+    await q.turns.wait("a")
     q.ask("b")
     await asyncio.sleep(0.25)
-    q.turns.give_back(unused)
+    q.turns.returned("a")
     await asyncio.sleep(0.25)
     assert q.got == [(0.25, "b")]
     assert q.turns.served("a") == float("-inf")
@@ -85,26 +84,28 @@ async def test_a_turn_that_is_given_back_is_somebody_elses(queue):
 
 async def test_a_turn_that_is_given_back_late_makes_no_more_of_them(queue):
     q = queue(1)
-    unused = await q.turns.turn("a")
+    await q.turns.wait("a")
     await asyncio.sleep(5)
     q.ask("b", 3)
     await asyncio.sleep(0.1)
-    q.turns.give_back(unused)
+    q.turns.returned("a")
     await asyncio.sleep(10)
     assert q.times() == [5.0, 6.0, 7.0]
 
 
 async def test_who_gives_a_turn_back_has_the_place_that_it_had(queue):
     q = queue(1)
-    first = await q.turns.turn("a")
+    await q.turns.wait("a")
+    first = q.turns.served("a")
     await asyncio.sleep(3)
-    q.turns.give_back(await q.turns.turn("a"))
-    assert q.turns.served("a") == first.at
+    await q.turns.wait("a")
+    q.turns.returned("a")
+    assert q.turns.served("a") == first
 
 
 async def test_a_turn_that_comes_as_its_waiter_is_cancelled_is_not_lost(queue):
     q = queue(1)
-    waiter = asyncio.ensure_future(q.turns.turn("a"))
+    waiter = asyncio.ensure_future(q.turns.wait("a"))
     while q.turns.served("a") < 0:  # noqa: ASYNC110 - the very turn of the loop, between two steps
         await asyncio.sleep(0)
     waiter.cancel()
@@ -117,7 +118,7 @@ async def test_a_turn_that_comes_as_its_waiter_is_cancelled_is_not_lost(queue):
 async def test_who_is_cancelled_right_before_its_turn_harms_nobody(queue):
     q = queue(1)
     q.ask("a")
-    leaves = [asyncio.ensure_future(q.turns.turn("b")), asyncio.ensure_future(q.turns.turn("b"))]
+    leaves = [asyncio.ensure_future(q.turns.wait("b")), asyncio.ensure_future(q.turns.wait("b"))]
     q.ask("c")
     await asyncio.sleep(0.5)
     for each in leaves:
@@ -180,7 +181,7 @@ async def test_who_is_cancelled_takes_no_turn(queue):
     waiting[0].cancel()
     await asyncio.sleep(10)
     assert q.got == [(0.0, "a"), (1.0, "c")]
-    assert q.turns.waiting == 0
+    assert q.turns.waiting("b") == 0
 
 
 async def test_an_instant_before_a_turn_is_free_again_there_are_no_more_than_there_will_be():
@@ -188,15 +189,13 @@ async def test_an_instant_before_a_turn_is_free_again_there_are_no_more_than_the
     shown = 0.0
     tasks = Tasks(Clock.of_loop())
     turns = FairRateLimiter(Clock(1_800_000_000.0, lambda: shown), 20)
-    _ = tasks.shared(turns.run, "turns")
-    waiters = [asyncio.ensure_future(turns.turn(f"n{number}")) for number in range(100)]
+    waiters = [asyncio.ensure_future(turns.wait(f"n{number}")) for number in range(100)]
     await asyncio.sleep(0.5)
-    assert turns.waiting == 80
+    assert sum(each.done() for each in waiters) == 20
     shown = 1.0 - 5e-7
-    turns._more.set()
+    turns.give()
     await asyncio.sleep(0.001)
-    await asyncio.sleep(0.001)
-    assert turns.waiting == 60
+    assert sum(each.done() for each in waiters) == 40
     for each in waiters:
         each.cancel()
     await tasks.stop()

@@ -18,10 +18,10 @@ behind itself. After three seconds without a turn the answer is 429.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from app.api.limits import Allowance
 from app.core.errors import Throttled
 from app.core.fair_queue import RoundRobin
 from app.core.limits import Bucket
@@ -32,24 +32,13 @@ MOST_WAITING: Final = 20
 """Most waiting reviews of one caller or address: as many as a caller may have concurrent requests (`limits.CALLER`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetSize:
-    """The size of one budget."""
-
-    rate: float
-    """Reviews per second, over time."""
-    burst: float
-    """Reviews at once, after a quiet while."""
-    in_flight: int
-
-
 class Reputation(Enum):
     """What is known of the subject of a review; the value is the budget that the review is taken from."""
 
-    TRUSTED = BudgetSize(rate=10, burst=20, in_flight=5)
-    KNOWN = BudgetSize(rate=3, burst=10, in_flight=1)
-    DENIED = BudgetSize(rate=2, burst=5, in_flight=1)
-    STRANGER = BudgetSize(rate=5, burst=10, in_flight=3)
+    TRUSTED = Allowance(rate=10, burst=20, at_once=5)
+    KNOWN = Allowance(rate=3, burst=10, at_once=1)
+    DENIED = Allowance(rate=2, burst=5, at_once=1)
+    STRANGER = Allowance(rate=5, burst=10, at_once=3)
 
 
 class FairBudget(RoundRobin):
@@ -60,11 +49,11 @@ class FairBudget(RoundRobin):
         now: The current instant, as `Clock.now`.
     """
 
-    def __init__(self, share: BudgetSize, now: Callable[[], float]) -> None:
+    def __init__(self, share: Allowance, now: Callable[[], float]) -> None:
         super().__init__()
         self._now = now
         self._bucket = Bucket(share.rate, share.burst, now())
-        self._free = share.in_flight
+        self._free = share.at_once
 
     @asynccontextmanager
     async def turn(self, who: str, part: str = "") -> AsyncIterator[None]:
@@ -91,10 +80,10 @@ class FairBudget(RoundRobin):
     def missing(self) -> float | None:
         return self._bucket.seconds_to(1, self._now()) if self._free > 0 else None
 
-    def given(self, key: str) -> None:  # noqa: ARG002 - the bucket is of all of them
+    def given(self, _key: str, /) -> None:
         self._bucket.take(self._now())
         self._free -= 1
 
-    def returned(self, key: str) -> None:  # noqa: ARG002 - as above
+    def returned(self, _key: str, /) -> None:
         self._free += 1
         self.give()

@@ -57,15 +57,6 @@ class Target:
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ActionChange:
-    """A change that an action without a dry run would make."""
-
-    object: str
-    before: str
-    after: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """An action of a page."""
@@ -86,8 +77,8 @@ class Action:
     """The part of a page that has the action; empty: the page itself."""
     body: Mapping[str, Any] = field(default_factory=dict)
     """Members of the body besides the fields."""
-    plan: tuple[ActionChange, ...] = ()
-    """The change, of a call that writes nothing to the seed; empty: the module asks the API with `dryRun`."""
+    plan: tuple[tuple[str, str, str], ...] = ()
+    """Object, before and after, of a call that writes nothing to the seed; empty: the module asks with `dryRun`."""
     note: str = ""
     """What else is to be known of that change."""
     typed: str | None = None
@@ -102,7 +93,7 @@ class Action:
             "path": self.path,
             "words": self.words,
             "body": dict(self.body),
-            "plan": [[each.object, each.before, each.after] for each in self.plan],
+            "plan": self.plan,
             "note": self.note,
             "targets": [{"path": each.path, "words": each.words} for each in self.targets],
             "flags": {each.name: each.flag for each in self.fields},
@@ -204,7 +195,7 @@ def on_shoot(context: Context, prober: ProberView, shoot: schemas.Shoot) -> list
             path=_path(namespace, "probe"),
             words=("dwd", "probe", namespace),
             fields=(NOTE,),
-            plan=(ActionChange("the next probe", shoot.probe.next_time or "none is due", "now"),),
+            plan=(("the next probe", shoot.probe.next_time or "none is due", "now"),),
             note="At the earliest 1 s after the last one began, and not while the shoot's API server asks to "
             "wait (429). Requests before it share one probe.",
         ),

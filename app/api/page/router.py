@@ -146,15 +146,6 @@ def _plot(prober: ProberView, namespace: str, now: float, count: int, each: int)
     )
 
 
-def _rows(request: Request) -> Rows:
-    """The cache of this application."""
-    state = request.app.state
-    if not hasattr(state, "rows"):
-        state.rows = Rows()
-    found: Rows = state.rows
-    return found
-
-
 async def _common(request: Request, context: Context, tab: str) -> dict[str, Any]:
     """Values for the frame of every page: the process, its leaders and its troubles."""
     streams = request.app.state.streams
@@ -194,7 +185,7 @@ async def list_shoots(
     values["leases"] = not prober.policy.endpoint_mode
     before, after = site.TEMPLATES.get_template("shoots.html").render(values).split(_HERE)
     found = sorted(prober.shoots.summaries(), key=lambda each: sort_key(each, sort))
-    rows = _rows(request)
+    rows: Rows = request.app.state.rows
     rows.keep(found)
 
     def parts() -> Iterator[str]:
@@ -256,7 +247,7 @@ async def read_rows(
     common = await _common(request, context, "shoots")
     summaries = prober.shoots.summaries()
     names = namespace if since is None else [each.namespace for each in summaries]
-    rows = _rows(request)
+    rows: Rows = request.app.state.rows
     values = {**common, "total": len(summaries)}
     before, after = site.TEMPLATES.get_template("rows.html").render(values).split(_HERE)
 

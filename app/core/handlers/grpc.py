@@ -162,45 +162,39 @@ _MEANINGS: Final = {
 _NO_GRPC: Final = "the answer is not gRPC"
 
 
-class GrpcChecks:
-    """Runs grpc probes."""
+async def check_health(handler: Grpc, run: HandlerRun, lookup: Lookup) -> Ran:
+    """Runs a grpc probe.
 
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
-
-    async def run(self, handler: Grpc, run: HandlerRun) -> Ran:
-        """Runs one probe.
-
-        Raises:
-            CannotRun: the port does not exist, or the name of the service is too long.
-        """
-        port, message = run.port(handler.port), request(handler.service)
-        if len(message) > _MOST_ASKED:
-            raise CannotRun("the name of the service is too long")
-        host = f"[{run.address.host}]" if ":" in run.address.host else run.address.host
-        headers = [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", _PATH),
-            (":authority", f"{host}:{port}"),
-            ("te", "trailers"),
-            ("content-type", "application/grpc"),
-            ("user-agent", _AGENT),
-            ("grpc-timeout", f"{run.probe.timeout * 1000:.0f}m"),
-        ]
-        try:
-            found = await self._lookup.addresses(run.address.host, run)
-            run.fails_if_late("no connection")
-            transport, call = await connect(
-                lambda: _Call(headers, message), found, port, run.probe.timeout
-            )
-        except OSError as problem:
-            return failure(why(problem))
-        run.fails_if_late("no answer from the health service")
-        try:
-            return await call.answer
-        finally:
-            transport.abort()
+    Raises:
+        CannotRun: the port does not exist, or the name of the service is too long.
+    """
+    port, message = run.port(handler.port), request(handler.service)
+    if len(message) > _MOST_ASKED:
+        raise CannotRun("the name of the service is too long")
+    host = f"[{run.address.host}]" if ":" in run.address.host else run.address.host
+    headers = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", _PATH),
+        (":authority", f"{host}:{port}"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+        ("user-agent", _AGENT),
+        ("grpc-timeout", f"{run.probe.timeout * 1000:.0f}m"),
+    ]
+    try:
+        found = await lookup.addresses(run.address.host, run)
+        run.fails_if_late("no connection")
+        transport, call = await connect(
+            lambda: _Call(headers, message), found, port, run.probe.timeout
+        )
+    except OSError as problem:
+        return failure(why(problem))
+    run.fails_if_late("no answer from the health service")
+    try:
+        return await call.answer
+    finally:
+        transport.abort()
 
 
 class _Call(asyncio.Protocol):

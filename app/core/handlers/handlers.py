@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from app.core.clock import Clock
 from app.core.fair_queue import RoundRobin
 from app.core.handlers.exec import ExecCommands
-from app.core.handlers.grpc import GrpcChecks
+from app.core.handlers.grpc import check_health
 from app.core.handlers.http_get import HttpGets
 from app.core.handlers.runs import (
     CannotRun,
@@ -86,11 +86,11 @@ class RunSlots(RoundRobin):
     def following(self) -> str:
         return min(filter(self._free, self._waiting), key=lambda each: self._taken[each])
 
-    def given(self, key: str) -> None:
+    def given(self, key: str, /) -> None:
         self.used += 1
         self._taken[key] += 1
 
-    def returned(self, key: str) -> None:
+    def returned(self, key: str, /) -> None:
         self.used -= 1
         self._taken[key] -= 1
         if not self._taken[key]:
@@ -98,27 +98,21 @@ class RunSlots(RoundRobin):
         self.give()
 
 
-class TcpConnects:
-    """Runs tcpSocket probes: one passes if a connection can be made, which is closed at once without a word."""
+async def connects(handler: TcpSocket, run: HandlerRun, lookup: Lookup) -> Ran:
+    """Runs a tcpSocket probe: it passes if a connection can be made, which is closed at once without a word.
 
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
-
-    async def run(self, handler: TcpSocket, run: HandlerRun) -> Ran:
-        """Runs one probe.
-
-        Raises:
-            CannotRun: the port does not exist.
-        """
-        port = run.port(handler.port)
-        try:
-            found = await self._lookup.addresses(run.address.host, run)
-            run.fails_if_late("no connection")
-            transport, _ = await connect(asyncio.Protocol, found, port, run.probe.timeout)
-        except OSError as problem:
-            return failure(why(problem))
-        transport.close()
-        return success("connected")
+    Raises:
+        CannotRun: the port does not exist.
+    """
+    port = run.port(handler.port)
+    try:
+        found = await lookup.addresses(run.address.host, run)
+        run.fails_if_late("no connection")
+        transport, _ = await connect(asyncio.Protocol, found, port, run.probe.timeout)
+    except OSError as problem:
+        return failure(why(problem))
+    transport.close()
+    return success("connected")
 
 
 class NetworkHandlers:
@@ -144,10 +138,8 @@ class NetworkHandlers:
             gates: how many of probes that gate a scale-down.
             commands: how many commands in containers.
         """
-        lookup = Lookup()
-        self._http = HttpGets(lookup)
-        self._tcp = TcpConnects(lookup)
-        self._grpc = GrpcChecks(lookup)
+        self._lookup = Lookup()
+        self._http = HttpGets(self._lookup)
         self._commands = None if execs is None else ExecCommands(execs, clock)
         self._runs, self._gates, self._executions = (
             RunSlots(total, total // 4) for total in (runs, gates, commands)
@@ -181,9 +173,9 @@ class NetworkHandlers:
             case HttpGet() as handler:
                 return await self._http.run(handler, run)
             case TcpSocket() as handler:
-                return await self._tcp.run(handler, run)
+                return await connects(handler, run, self._lookup)
             case Grpc() as handler:
-                return await self._grpc.run(handler, run)
+                return await check_health(handler, run, self._lookup)
             case Exec() as handler:
                 if self._commands is None:
                     raise CannotRun("commands are not allowed here (--allow-exec)")

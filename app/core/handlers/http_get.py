@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from app import NAME, own_version
-from app.core.bounded_http import BoundedConnector, asks_once
+from app.core.bounded_http import BoundedConnector, asks_once, bare_session, resolved
 from app.core.bounded_tls import BoundedContext
 from app.core.handlers.runs import (
     FOREIGN,
@@ -54,7 +54,13 @@ class HttpGets:
 
     def __init__(self, lookup: Lookup) -> None:
         """Opens no connection yet; needs a running event loop."""
-        self._session = _session(lookup)
+        self._session = bare_session(
+            BoundedConnector(force_close=True, resolver=_Resolver(lookup)),
+            asks_once(Closed),
+            read_bufsize=MOST_READ,
+            max_headers=_MOST_FIELDS,
+            skip_auto_headers=_AUTOMATIC,
+        )
         # like the kubelet's, it verifies no certificates, and presents none
         self._context = BoundedContext()
         self._context.check_hostname = False
@@ -173,26 +179,6 @@ def _headers_for(
     return headers
 
 
-def _session(lookup: Lookup) -> aiohttp.ClientSession:
-    connector = BoundedConnector(
-        limit=0,  # slots are assigned before
-        force_close=True,
-        resolver=_Resolver(lookup),
-        use_dns_cache=False,
-    )
-    return aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,  # no proxy variables, no .netrc
-        auto_decompress=False,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the run has a time limit
-        middlewares=(asks_once(Closed),),
-        read_bufsize=MOST_READ,
-        max_headers=_MOST_FIELDS,
-        skip_auto_headers=_AUTOMATIC,
-    )
-
-
 _RUNNING: Final[ContextVar[HandlerRun]] = ContextVar("run")
 """The run that aiohttp resolves a name for, which it cannot pass on itself."""
 
@@ -210,17 +196,7 @@ class _Resolver(AbstractResolver):
         del family
         found = await self._lookup.addresses(host, _RUNNING.get())
         _RUNNING.get().fails_if_late("no connection")
-        return [
-            ResolveResult(
-                hostname=host,
-                host=each.text,
-                port=port,
-                family=each.family,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for each in found
-        ]
+        return resolved(host, port, found)
 
     async def close(self) -> None:
         """Does nothing: there is nothing to close."""

@@ -2,8 +2,8 @@
 
 From the bottom up:
 
-- `connections` (pools, the network below them, the bytes that answers may hold), `client` (requests, watches and
-  WebSockets, under limits), `failures` and `decoding` (pure: errors and records of our own, with `nesting`);
+- `connections` (pools, the network below them, the bytes that answers may hold, what failures mean), `client`
+  (requests, watches and WebSockets, under limits), `decoding` (pure: records of our own, with `nesting`);
 - the shoots: `kubeconfig` (which credentials, servers and addresses are accepted), `shoot` (one for each kubeconfig;
   the hot path);
 - the seed: `seed_api` (our identity, requests within budgets), `resources` (which kinds there are,

@@ -1,7 +1,7 @@
 """The HTTP client of one API server: requests, watches and WebSockets.
 
-Every call is limited in time and bytes, counted in metrics, and raises `ClusterError`s only (`failures` translates the
-errors of aiohttp, OpenSSL and msgspec).
+Every call is limited in time and bytes, counted in metrics, and raises `ClusterError`s only (`connections` translates
+the errors of aiohttp, OpenSSL and msgspec).
 
 A request goes out on a kept-alive connection if there is one. That connection may be dead without anybody having
 noticed, so it gets only part of the time for the first byte of an answer; a GET without one is then sent once more on a
@@ -36,7 +36,6 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.fair_queue import Consumer
-from app.core.kube import failures
 from app.core.kube.connections import (
     MAX_BODY,
     MIB,
@@ -45,9 +44,13 @@ from app.core.kube.connections import (
     ConnectionPool,
     NotSwitched,
     RequestAttempt,
+    RequestedRight,
+    error_of_exception,
+    error_of_status,
+    http_date,
+    retry_after_of,
 )
 from app.core.kube.decoding import envelope
-from app.core.kube.failures import RequestedRight
 
 T = TypeVar("T")
 Decode = Callable[[bytes | bytearray], T]
@@ -104,7 +107,7 @@ class Reply(NamedTuple, Generic[T]):
     @property
     def date(self) -> float | None:
         """The server's clock in whole seconds; parsed only on demand, because few callers need it."""
-        return failures.http_date(self.dated)
+        return http_date(self.dated)
 
 
 _MAX_ERROR_BODY: Final = 64 * 1024
@@ -193,7 +196,7 @@ class ApiClient:
                     return await self._exchange(session, request, decode, token, attempt)
                 except _DeadConnection as dead:
                     if request.method != "GET":
-                        raise failures.of_exception(request.asked, TimeoutError()) from dead
+                        raise error_of_exception(request.asked, TimeoutError()) from dead
                 return await self._exchange(self._pool.single, request, decode, token, attempt)
         except TimeoutError as error:
             raise self.counted(_too_slow(request, attempt)) from error
@@ -226,7 +229,7 @@ class ApiClient:
         except _FOREIGN as error:
             if isinstance(error, TimeoutError) and attempt.spent_on_name:
                 raise _nameless(request) from error
-            raise failures.of_exception(request.asked, error) from _cause(error)
+            raise error_of_exception(request.asked, error) from _cause(error)
         finally:
             self._observe(request, code, begun)
 
@@ -298,10 +301,10 @@ class ApiClient:
             rest = await response.content.read(_MAX_ERROR_BODY)
             body += rest
         headers = response.headers
-        return failures.of_status(
+        return error_of_status(
             request.asked,
             response.status,
-            retry_after=failures.pause(headers.get("Retry-After"), headers.get("Date")),
+            retry_after=retry_after_of(headers.get("Retry-After"), headers.get("Date")),
             detail=envelope.status_message(body) if self._trusted and not request.secret else "",
         )
 
@@ -414,7 +417,7 @@ class ApiClient:
         try:
             yield
         except _FOREIGN as error:
-            raise self.counted(failures.of_exception(request.asked, error)) from _cause(error)
+            raise self.counted(error_of_exception(request.asked, error)) from _cause(error)
         except ClusterError as error:
             self.counted(error)
             raise

@@ -1,4 +1,4 @@
-"""The connection pools of the process, on aiohttp.
+"""The connection pools of the process, on aiohttp, and what their failures mean.
 
 All API servers share two pools: one keeps connections open, the other closes each after its request. A server is
 identified by its own `ssl.SSLContext`, so two servers never share a connection, and those of one server can be closed
@@ -16,19 +16,44 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import aiohttp
+import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.tracing import Trace
 from prometheus_client import Counter, Histogram
 
 from app import NAME, own_version
-from app.core.bounded_http import READ_AHEAD, BoundedConnector, asks_once
+from app.core.bounded_http import (
+    READ_AHEAD,
+    BoundedConnector,
+    ExcessiveFraming,
+    asks_once,
+    bare_session,
+    resolved,
+)
 from app.core.clock import Clock
-from app.core.errors import LIMITS
+from app.core.errors import (
+    LIMITS,
+    BadAnswer,
+    CertificateUntrusted,
+    ClusterError,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NameUnresolved,
+    NotFound,
+    ServerFault,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
 from app.core.fair_queue import Consumer
 from app.core.kube.kubeconfig import AddressRule, ClientCertificate
 from app.core.metrics import Metrics
@@ -126,7 +151,6 @@ class Network(Protocol):
 _AGENT: Final = f"{NAME}/{own_version()}"
 NO_ANSWER: Final = "<error>"
 _CODES: Final = frozenset({NO_ANSWER, *(str(each.value) for each in HTTPStatus)})
-_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 # Metric label of every status code that HTTP does not define: a server could make up hundreds, each a new series.
 _OTHER: Final = "other"
 KEEP_ALIVE: Final = 80.0
@@ -246,13 +270,7 @@ class PinnedResolver(AbstractResolver):
         attempt.named()
         known = {address for _, address in found}
         allowed = known if self._addresses is None else self._addresses.allowed(known)
-        return [
-            ResolveResult(
-                hostname=host, host=address, port=port, family=kind, proto=0, flags=_NUMERIC
-            )
-            for kind, address in found
-            if address in allowed
-        ]
+        return resolved(host, port, tuple(each for each in found if each.text in allowed))
 
     async def close(self) -> None:
         """Does nothing: lookups end by themselves."""
@@ -270,12 +288,10 @@ class _Connector(BoundedConnector):
         force_close: bool = False,
     ) -> None:
         super().__init__(
-            limit=0,  # no common limit: one slow shoot must not make others wait
             limit_per_host=per_server,
             force_close=force_close,
             keepalive_timeout=None if force_close else KEEP_ALIVE,
             resolver=resolver,
-            use_dns_cache=False,  # each attempt looks the name up itself, so it knows whether it still waits for that
         )
         self._addresses, self._network = resolver, network
         self._open_to: dict[ssl.SSLContext, set[asyncio.Transport]] = {}
@@ -392,20 +408,12 @@ class ConnectionPool:
 
 
 def _session(pool: _Connector, *more: aiohttp.ClientMiddlewareType) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=pool,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,  # no proxy variables, no .netrc
-        auto_decompress=False,
+    return bare_session(
+        pool,
+        *more,
+        asks_once(ConnectionCut),
         read_bufsize=READ_AHEAD,
-        timeout=aiohttp.ClientTimeout(
-            total=None, sock_connect=None
-        ),  # `ApiClient` has its own limits
-        middlewares=(*more, asks_once(ConnectionCut)),
-        headers={
-            "User-Agent": _AGENT,
-            "Accept-Encoding": "identity",
-        },
+        headers={"User-Agent": _AGENT, "Accept-Encoding": "identity"},
     )
 
 
@@ -417,3 +425,145 @@ async def _switched(
     if response.status != HTTPStatus.SWITCHING_PROTOCOLS:
         raise NotSwitched(response)
     return response
+
+
+# Statuses and exceptions of libraries become our own errors.
+#
+# A message never contains text of a shoot's answer, because the owner of the shoot could plant anything there. Only the
+# seed's own explanations are quoted, trimmed.
+
+
+_BY_STATUS: Final[dict[int, type[ClusterError]]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    429: Throttled,
+}
+_LONGEST_PAUSE_DIGITS: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedRight:
+    """What a request was for, in the words of RBAC, so that a refusal names the missing right."""
+
+    verb: str
+    resource: str
+    where: str = ""
+    """A namespace, or an object in one; empty for the whole cluster."""
+
+    def __str__(self) -> str:
+        place = f" in {self.where}" if self.where else ""
+        return f"{self.verb} {self.resource}{place}"
+
+
+def error_of_status(
+    asked: RequestedRight, status: int, *, retry_after: float | None = None, detail: str = ""
+) -> ClusterError:
+    """Returns the error for an answer with this status.
+
+    Args:
+        asked: what the request was for.
+        status: the HTTP status, or the code of a Status object.
+        retry_after: the pause that the server asked for, in seconds.
+        detail: the explanation of a trusted server; empty for a shoot.
+    """
+    if 300 <= status < 400:  # noqa: PLR2004 - the classes of HTTP statuses are plain numbers to any reader
+        return BadAnswer(f"{asked}: a redirect ({status}), which is never followed", status=status)
+    error = _class_of(status)
+    meaning = f" ({error.__name__})" if error is not BadAnswer else ""
+    message = f"{asked}: {status}{meaning}" + (f": {detail}" if detail else "")
+    return error(message, status=status, retry_after=retry_after)
+
+
+def _class_of(status: int) -> type[ClusterError]:
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    match status // 100:
+        case 4:
+            return Invalid
+        case 5:
+            return ServerFault
+        case _:
+            return BadAnswer
+
+
+def error_of_exception(asked: RequestedRight, error: Exception) -> ClusterError:
+    """Returns the error for an exception of aiohttp, ssl, the operating system or the decoder."""
+    match error:
+        case ClusterError():
+            return error
+        case RecursionError():
+            return LimitExceeded("depth", f"{asked}: the answer is nested too deeply")
+        case msgspec.MsgspecError() | UnicodeDecodeError():
+            return BadAnswer(f"{asked}: the answer cannot be decoded: {error}")
+        case _:
+            return _of_transport(asked, error)
+
+
+def _of_transport(asked: RequestedRight, error: Exception) -> ClusterError:
+    certificate = _certificate_error(error)
+    if certificate is not None:
+        said = getattr(certificate, "verify_message", "") or "the certificate does not match"
+        return CertificateUntrusted(f"{asked}: the server's certificate is not trusted: {said}")
+    match error:
+        case ExcessiveFraming():
+            return LimitExceeded("crumbs", f"{asked}: {error}")
+        case aiohttp.ClientPayloadError():
+            return BadAnswer(f"{asked}: the answer was cut off")
+        case aiohttp.ClientResponseError() | aiohttp.InvalidURL():
+            return BadAnswer(f"{asked}: the answer is not valid HTTP")
+        case aiohttp.ClientConnectorDNSError():
+            return NameUnresolved(f"{asked}: the server's name cannot be resolved")
+        case _:
+            return Unreachable(f"{asked}: {_why_unreachable(error)}")
+
+
+def _certificate_error(error: BaseException | None) -> BaseException | None:
+    while error is not None:
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            return error.certificate_error
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error
+        error = error.__cause__
+    return None
+
+
+def _why_unreachable(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            return "no TLS connection could be made"
+        case TimeoutError():
+            return "no answer in time"
+        case aiohttp.ServerDisconnectedError():
+            return "the connection was closed before an answer came"
+        case OSError(strerror=str() as said) if said:
+            return f"no connection: {said}"
+        case _:
+            return f"no answer ({type(error).__name__})"
+
+
+def retry_after_of(header: str | None, date: str | None) -> float | None:
+    """Returns the seconds that a `Retry-After` header asks for; None if it is absent or invalid.
+
+    A header that names an instant is compared with the `Date` of the same answer, because our clocks may differ.
+    """
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        return float(text) if len(text) <= _LONGEST_PAUSE_DIGITS else None
+    until, now = http_date(text), http_date(date)
+    return None if until is None or now is None else max(until - now, 0.0)
+
+
+def http_date(header: str | None) -> float | None:
+    """Returns the instant of an HTTP date; None if it is absent or invalid."""
+    if not header:
+        return None
+    try:
+        moment = parsedate_to_datetime(header)
+        return None if moment.tzinfo is None else moment.timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None

@@ -10,9 +10,9 @@ import structlog
 
 from app.core.errors import BadAnswer, ClusterError, Conflict, NotFound
 from app.core.kube.client import JSON, MERGE_PATCH, ApiRequest
+from app.core.kube.connections import RequestedRight
 from app.core.kube.decoding import envelope
 from app.core.kube.decoding import overrides as codec
-from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource, collection
 from app.core.kube.seed_api import URGENT_WITHIN, WITHIN, Budget, SeedApi

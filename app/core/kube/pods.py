@@ -18,7 +18,7 @@ import structlog
 from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
 from app.core.kube import resources
 from app.core.kube.client import ApiRequest
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import RequestedRight
 from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PODS
 from app.core.kube.reviews import PODS_FEATURE

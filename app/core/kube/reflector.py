@@ -35,10 +35,9 @@ from app.core.errors import (
     Unauthorized,
     Unreachable,
 )
-from app.core.kube import failures
 from app.core.kube.client import ApiRequest, Decode, WatchSilent
+from app.core.kube.connections import RequestedRight, error_of_exception, error_of_status
 from app.core.kube.decoding import envelope
-from app.core.kube.failures import RequestedRight
 from app.core.kube.nesting import DEEPEST, shallow, was_cut
 from app.core.kube.resources import Page, SendPage, WatchSource, pages
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
@@ -486,7 +485,7 @@ class Reflector(Generic[T]):
                     turn = size + DECODED_AT_ONCE
                     await self._clock.sleep(0)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise failures.of_exception(asked, error) from error
+            raise error_of_exception(asked, error) from error
 
     async def _decode(
         self, raw: envelope.Raw, problem: str | None = None
@@ -549,7 +548,7 @@ class Reflector(Generic[T]):
                     event = envelope.watch_event(await shallow(line, self._clock))
             if event.type == "ERROR":
                 status = envelope.status(event.object)
-                raise failures.of_status(
+                raise error_of_status(
                     self._asked("watch"), status.code or 500, detail=status.message or ""
                 )
             if event.type not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:

@@ -12,10 +12,9 @@ import msgspec
 
 from app.core.errors import LimitExceeded, NotFound
 from app.core.kube.client import JSON, MERGE_PATCH, ApiRequest, Decode
-from app.core.kube.connections import MIB
+from app.core.kube.connections import MIB, RequestedRight
 from app.core.kube.decoding import envelope, pod_objects, seed_objects
 from app.core.kube.decoding.envelope import METADATA_LIST, RawPage, name_if_protected
-from app.core.kube.failures import RequestedRight
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
 from app.core.model.endpoints import ProbedPod
 from app.core.model.names import LabelSelector, Operator, Requirement

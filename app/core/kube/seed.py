@@ -17,8 +17,8 @@ import structlog
 from app.core.errors import NotFound
 from app.core.kube import resources
 from app.core.kube.client import Decode
+from app.core.kube.connections import RequestedRight
 from app.core.kube.decoding import seed_objects
-from app.core.kube.failures import RequestedRight
 from app.core.kube.reflector import DECODED_AT_ONCE, Reflector
 from app.core.kube.resources import (
     CLUSTERS,

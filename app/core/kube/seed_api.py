@@ -30,10 +30,9 @@ from app.core.errors import (
     Throttled,
     Unauthorized,
 )
-from app.core.kube import failures, kubeconfig
+from app.core.kube import kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, Decode, Reply, ResponseLimits
-from app.core.kube.connections import ConnectionPool, Network
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import ConnectionPool, Network, RequestedRight, error_of_exception
 from app.core.kube.nesting import shallow
 from app.core.limits import Bucket
 from app.core.metrics import Metrics
@@ -388,7 +387,7 @@ class SeedApi:
         try:
             return decode(await shallow(reply.value, self.clock))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise failures.of_exception(request.asked, error) from error
+            raise error_of_exception(request.asked, error) from error
 
     async def _with_credentials(
         self, attempt: Callable[[ApiClient, str | None], Awaitable[T]]

@@ -21,10 +21,15 @@ from app.core.errors import (
 from app.core.fair_queue import Consumer, FairQueue
 from app.core.kube import kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, Decoding, Reply, ResponseLimits
-from app.core.kube.connections import ByteBudget, ConnectionPool, Network, PinnedResolver
+from app.core.kube.connections import (
+    ByteBudget,
+    ConnectionPool,
+    Network,
+    PinnedResolver,
+    RequestedRight,
+)
 from app.core.kube.decoding import shoot_objects
 from app.core.kube.decoding.envelope import RawPage
-from app.core.kube.failures import RequestedRight
 from app.core.kube.kubeconfig import (
     NO_KUBECONFIG,
     NO_TOKEN,

@@ -65,6 +65,16 @@ class StepPhase(StrEnum):
     CANCELLED = "Cancelled"
 
 
+class StepResult(StrEnum):
+    """How a scaling run ended for one resource, as metrics name it."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DRY_RUN = "dry-run"
+
+
 @dataclass(frozen=True, slots=True)
 class RunStep:
     """One resource of a scaling run."""
@@ -81,6 +91,8 @@ class RunStep:
     before: int | None = None
     """Replicas before the write."""
     after: int | None = None
+    unavailable: bool = False
+    """It failed because its kind is not served, or may not be listed (rules 4.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,12 @@ class ScalingRunStatus:
     def running(self) -> bool:
         """Whether it is pending or running."""
         return self.phase.running
+
+    @property
+    def failed(self) -> dict[ResourceRef, str]:
+        """The resources that failed, unavailable ones left out, with the reason."""
+        failed = [each for each in self.steps if each.phase is StepPhase.FAILED]
+        return {each.resource: each.message for each in failed if not each.unavailable}
 
 
 @dataclass(frozen=True, slots=True)

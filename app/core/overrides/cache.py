@@ -133,6 +133,16 @@ class OverrideCache:
         everywhere = self._pauses.of(home).values()
         return overrides.effective(own, everywhere, self.requests(namespace), self._clock.now())
 
+    def paused(self, namespace: str) -> str | None:
+        """Returns who keeps the weeder off the shoot or all shoots, until when and why; None if it may delete pods."""
+        effective = self.effective(namespace)
+        pause = effective.covering
+        if pause is None or pause.scope is not Scope.ALL:
+            return None
+        of_all = pause is effective.global_pause
+        what = "all shoots are paused" if of_all else "the shoot is paused"
+        return f"{what} by {pause.author} until {rfc3339(pause.until)}: {pause.reason}"
+
     def global_pause(self) -> Pause | None:
         """Returns the pause of all shoots that acts now, if any."""
         found = overrides.ordered(self._pauses.of(self._home).values(), self._clock.now())
@@ -243,29 +253,3 @@ class OverrideCache:
             log.warning("overrides cannot be followed", feature=feature, error=troubles[feature])
         for feature in before.keys() - troubles.keys():
             log.info("overrides are followed again", feature=feature)
-
-
-class WeederPauses:
-    """The pauses for the weeder: one of scope `all` keeps it from deleting pods."""
-
-    def __init__(self, overrides: OverrideCache) -> None:
-        self._overrides = overrides
-
-    @property
-    def synced(self) -> bool:
-        """Whether the pauses are known; before that nothing is deleted."""
-        return self._overrides.synced
-
-    def paused(self, namespace: str) -> str | None:
-        """Returns who paused the shoot or all shoots, until when and why; None if pods may be deleted."""
-        effective = self._overrides.effective(namespace)
-        pause = effective.covering
-        if pause is None or pause.scope is not Scope.ALL:
-            return None
-        of_all = pause is effective.global_pause
-        what = "all shoots are paused" if of_all else "the shoot is paused"
-        return f"{what} by {pause.author} until {rfc3339(pause.until)}: {pause.reason}"
-
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` after each change."""
-        self._overrides.subscribe(lambda _namespace: listener())

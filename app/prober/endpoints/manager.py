@@ -16,7 +16,7 @@ from app.core.ports import STALE
 from app.core.reporting.notices import Notice, Severity
 from app.core.tasks import tell
 from app.prober.endpoints.gates import Gates, GateView
-from app.prober.endpoints.worker import EndpointResultView, ProbeTarget, Worker, WorkerEnvironment
+from app.prober.endpoints.worker import EndpointResultView, ProbeTarget, Worker
 from app.prober.environment import EndpointAdapters, ProberEnvironment
 from app.prober.rules.gates import FOR_EVER, GateVerdict, judge
 from app.prober.rules.probe_worker import first_tick
@@ -28,23 +28,20 @@ Listener = Callable[[str], None]
 
 
 class EndpointProbes:
-    """The endpoint probes of all shoots; does nothing if none is configured."""
+    """The endpoint probes of all shoots."""
 
-    def __init__(self, environment: ProberEnvironment) -> None:
-        self._env = environment
+    def __init__(self, environment: ProberEnvironment, adapters: EndpointAdapters) -> None:
+        self._env, self._adapters = environment, adapters
         self._managers: dict[str, WorkerManager] = {}
         self._listeners: list[Listener] = []
-        configured = environment.policy.endpoint_probes
-        self._adapters = environment.endpoints if configured else None
-        if self._adapters is not None:
-            self._adapters.pods.subscribe(self._pods_changed)
-            environment.leadership.subscribe(self._leadership_changed)
+        adapters.pods.subscribe(self._pods_changed)
+        environment.leadership.subscribe(self._leadership_changed)
 
     # Called by the registry.
 
     def start(self, namespace: str) -> None:
         """Starts the endpoint probes of a shoot that is probed from now on."""
-        if self._adapters is None or namespace in self._managers:
+        if namespace in self._managers:
             return
         changed = partial(tell, self._listeners, {"namespace": namespace}, namespace)
         manager = WorkerManager(self._env, self._adapters, namespace, changed)
@@ -55,7 +52,7 @@ class EndpointProbes:
     async def stop(self, namespace: str) -> None:
         """Stops the endpoint probes of a shoot: forgets its results at once, and returns when no run is under way."""
         manager = self._managers.pop(namespace, None)
-        if manager is None or self._adapters is None:
+        if manager is None:
             return
         self._adapters.pods.leave(namespace)
         await manager.stop()
@@ -128,7 +125,10 @@ class WorkerManager:
         namespace: str,
         changed: Callable[[], None],
     ) -> None:
-        self._env, self._pods, self._namespace = environment, adapters.pods, namespace
+        """Starts nothing; `changed` is called when a result counts from now on, or not any more, or a gate turns."""
+        self._env, self._pods = environment, adapters.pods
+        self.clock, self.notice_bus = environment.clock, environment.notice_bus
+        self.namespace, self.adapters, self.changed = namespace, adapters, changed
         probes = environment.policy.endpoint_probes
         self._startups = [probe for probe in probes if probe.type is ProbeType.STARTUP]
         # Startup probes first, so that their workers exist when others ask whether they have passed.
@@ -140,18 +140,7 @@ class WorkerManager:
         """What runs wherever gates are judged: the gates, and the Startup probes that one may have to wait for."""
         if any(probe.pods is not None for probe in gates):
             self._gating |= {probe.name for probe in self._startups}
-        clock, bus = environment.clock, environment.notice_bus
-        self._gates = Gates(namespace, clock, gates, self._judge, bus, changed)
-        self._around = WorkerEnvironment(
-            namespace,
-            clock,
-            adapters.handlers,
-            adapters.ran,
-            bus,
-            self._started,
-            self._ran,
-            changed,
-        )
+        self._gates = Gates(namespace, self.clock, gates, self._judge, self.notice_bus, changed)
 
     # Workers and targets.
 
@@ -159,7 +148,7 @@ class WorkerManager:
         """Starts, updates and stops workers, so that there is one for each probe and target that exists now."""
         for probe in self._probes:
             workers = self._workers[probe.name]
-            wanted = targets(probe, self._namespace, self._pods) if self._runs(probe) else {}
+            wanted = targets(probe, self.namespace, self._pods) if self._runs(probe) else {}
             for target in [each for each in workers if each not in wanted]:
                 self._end(workers.pop(target))
             for target, pod in wanted.items():
@@ -181,14 +170,14 @@ class WorkerManager:
         self, probe: EndpointProbeSpec, target: ProbeTarget, pod: ProbedPod | None
     ) -> Worker:
         """Starts a worker: of gates at once, of others at random in their first period, so that a start is no burst."""
-        begins_at = self._env.clock.now()
+        begins_at = self.clock.now()
         if probe.name not in self._gating:
             chance = self._env.chance.random()
             begins_at = first_tick(begins_at, probe.period, self._env.runs_together, chance)
-        worker = Worker(self._around, probe, target, pod, begins_at)
+        worker = Worker(self, probe, target, pod, begins_at)
         worker.observe(pod)
         if not worker.ended:
-            name = f"endpoint probe {probe.name} of {target} in {self._namespace}"
+            name = f"endpoint probe {probe.name} of {target} in {self.namespace}"
             worker.task = self._env.tasks.kept(worker.run, name, partial(self._crashed, worker))
         return worker
 
@@ -216,28 +205,29 @@ class WorkerManager:
         what = f"the worker of probe {probe} on {target}"
         notice = Notice(
             NoticeKind.LIFECYCLE,
-            self._namespace,
-            self._env.clock.now(),
+            self.namespace,
+            self.clock.now(),
             "RunnerFailed",
             f"{what} failed and is started again: {type(error).__name__}",
             Severity.ERROR,
             numbers={"probe": probe, "target": target},
         )
-        self._env.notice_bus.publish(notice)
+        self.notice_bus.publish(notice)
 
     # Called by the workers.
 
-    def _started(self, target: ProbeTarget, container: str) -> bool:
-        """Whether the Startup probes of this target have passed; one that has ended is not waited for."""
+    def started(self, target: ProbeTarget, container: str) -> bool:
+        """Whether the Startup probes of this target have passed in this container; an ended one is not waited for."""
         workers = (self._workers[probe.name].get(target) for probe in self._startups)
         # It has to be known which targets have Startup probes: each selector has a watch of its own to be listed.
         return all(
-            self._pods.watch_state(self._namespace, probe.pods).synced
+            self._pods.watch_state(self.namespace, probe.pods).synced
             for probe in self._startups
             if probe.pods is not None
         ) and all(each is None or each.ended or each.state.passed(container) for each in workers)
 
-    def _ran(self, probe: EndpointProbeSpec) -> None:
+    def ran(self, probe: EndpointProbeSpec) -> None:
+        """Called after each run, once its result is known."""
         if probe.gates:
             self._check_gates(probe.name)
 
@@ -251,9 +241,9 @@ class WorkerManager:
             self._gates.stop()
 
     def _judge(self, probe: EndpointProbeSpec) -> GateVerdict:
-        until = known_until(probe, self._namespace, self._pods)
+        until = known_until(probe, self.namespace, self._pods)
         readings = [worker.reading() for worker in self._of(probe)]
-        return judge(probe, readings, self._env.clock.now(), until)
+        return judge(probe, readings, self.clock.now(), until)
 
     def _of(self, probe: EndpointProbeSpec) -> Iterator[Worker]:
         return (each for each in self._workers[probe.name].values() if not each.ended)

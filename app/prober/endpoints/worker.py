@@ -1,10 +1,8 @@
 """The worker of one probe on one target: a loop that runs the probe once a period (rules 5, Runs)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.clock import Clock
 from app.core.model.endpoints import (
     CachedResult,
     Effect,
@@ -19,14 +17,15 @@ from app.core.model.endpoints import (
     Waiting,
 )
 from app.core.model.probing import NoticeKind
-from app.core.ports import CountRun, Handlers
-from app.core.reporting.notices import Notice, NoticeBus, Severity
+from app.core.reporting.notices import Notice, Severity
 from app.prober.rules import probe_worker as rules
 from app.prober.rules.gates import GateInputs
 from app.prober.rules.probe_worker import PeriodAction, WorkerInputs, WorkerState
 
 if TYPE_CHECKING:
     from asyncio import Task
+
+    from app.prober.endpoints.manager import WorkerManager
 
 NOTHING = ProbedContainer("")
 
@@ -77,36 +76,19 @@ class EndpointResultView:
         return None if self.gate is None else self.gate is GateReason.FAILING
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerEnvironment:
-    """What the workers of a namespace share."""
-
-    namespace: str
-    clock: Clock
-    handlers: Handlers
-    count: CountRun
-    notice_bus: NoticeBus
-    started: Callable[[ProbeTarget, str], bool]
-    """Returns whether the Startup probes of this target have passed, in the container with this id."""
-    ran: Callable[[EndpointProbeSpec], None]
-    """Called after each run, once its result is known."""
-    changed: Callable[[], None]
-    """Called when a result counts from now on, or does not count any more."""
-
-
 class Worker:
     """Probes one target until the target has ended, or the worker is stopped."""
 
     def __init__(
         self,
-        around: WorkerEnvironment,
+        manager: "WorkerManager",
         probe: EndpointProbeSpec,
         target: ProbeTarget,
         pod: ProbedPod | None,
         begins_at: float,
     ) -> None:
-        self._around, self._pod = around, pod
-        self._began = around.clock.now()
+        self._manager, self._clock, self._pod = manager, manager.clock, pod
+        self._began = self._clock.now()
         self._tick = begins_at
         self._running = False
         self._last: tuple[float, Ran] | None = None
@@ -138,7 +120,7 @@ class Worker:
         self.ended = True
         if self._counting is not None:
             self._counting = None
-            self._around.changed()
+            self._manager.changed()
 
     def reading(self) -> GateInputs:
         """What it knows of its target, for the gate."""
@@ -173,8 +155,8 @@ class Worker:
     async def run(self) -> None:
         """Runs the probe at each tick, where the rules allow it; returns when the target has ended."""
         while not self.ended:
-            await self._around.clock.sleep_until(self._tick)
-            self._tick = rules.next_tick(self._tick, self.probe.period, self._around.clock.now())
+            await self._clock.sleep_until(self._tick)
+            self._tick = rules.next_tick(self._tick, self.probe.period, self._clock.now())
             if self._consider() is PeriodAction.RUN:
                 await self._run_once()
 
@@ -192,20 +174,19 @@ class Worker:
             self._running = False
         if self.ended:
             return
-        now = self._around.clock.now()
+        now = self._clock.now()
         self._last = now, ran
         if ran.outcome is not ProbeOutcome.ERROR:
             self._said = ran.message
         self.state = rules.after(self.probe, self.state, ran.outcome, now)
         self._note()
         _ = self._consider()  # takes in what became known while the run was under way
-        self._around.ran(self.probe)
+        self._manager.ran(self.probe)
 
     async def _attempt(self, address: TargetAddress) -> Ran:
-        around, began = self._around, self._around.clock.now()
-        ran = await around.handlers.run(self.probe, address)
-        seconds = around.clock.now() - began
-        around.count(around.namespace, ran.outcome, seconds)
+        began, adapters = self._clock.now(), self._manager.adapters
+        ran = await adapters.handlers.run(self.probe, address)
+        adapters.ran(self._manager.namespace, ran.outcome, self._clock.now() - began)
         return ran
 
     def _consider(self) -> PeriodAction:
@@ -225,26 +206,26 @@ class Worker:
             self._report(counting, first=first)
         if counting is not self._counting:
             self._counting = counting
-            self._around.changed()
+            self._manager.changed()
 
     def _report(self, result: CachedResult, *, first: bool) -> None:
         probe, failed = self.probe, result is CachedResult.FAILURE
         severity = Severity.DEBUG if first else Severity.INFO
         notice = Notice(
             NoticeKind.LIFECYCLE,
-            self._around.namespace,
+            self._manager.namespace,
             self.state.since,
             "EndpointProbeFailed" if failed else "EndpointProbeSucceeded",
             f"{probe.type} probe {probe.name} of {self.target}: {result}: {self._said}",
             Severity.WARNING if failed else severity,
             numbers={"probe": probe.name, "target": str(self.target), "result": result},
         )
-        self._around.notice_bus.publish(notice)
+        self._manager.notice_bus.publish(notice)
 
     # Its target.
 
     def _facts(self) -> WorkerInputs:
-        now, pod = self._around.clock.now(), self._pod
+        now, pod = self._clock.now(), self._pod
         if self.target.host:
             return WorkerInputs(now, started_at=self._began)
         if pod is None:
@@ -257,7 +238,7 @@ class Worker:
             container=container.id,
             running=container.running,
             started_at=container.started_at,
-            started=self._around.started(self.target, container.id),
+            started=self._manager.started(self.target, container.id),
             addressed=bool(pod.ip),
         )
 
@@ -266,7 +247,7 @@ class Worker:
         return next((each for each in pod.containers if each.name == name), NOTHING)
 
     def _address(self) -> TargetAddress:
-        target, namespace = self.target, self._around.namespace
+        target, namespace = self.target, self._manager.namespace
         if self._pod is None:
             return TargetAddress(namespace, target.host)
         container = self._container(self._pod)

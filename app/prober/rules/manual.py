@@ -6,7 +6,13 @@ from typing import Final
 
 from app.core.model.overrides import ScaleRequest, hold_end
 from app.core.model.probing import Verdict
-from app.core.model.scaling_runs import OperationPhase, RunStep, ScalingRunStatus, StepPhase
+from app.core.model.scaling_runs import (
+    OperationPhase,
+    RunStep,
+    ScalingRunStatus,
+    StepPhase,
+    Trigger,
+)
 from app.core.model.workloads import Direction, ResourceRef
 
 
@@ -85,6 +91,25 @@ def next_step(
     if request.spec.direction is Direction.UP and not context.judged and not force:
         return RequestStep.WAIT, "there is no verdict yet"
     return RequestStep.BEGIN, ""
+
+
+def ordered(request: ScaleRequest, *, carried_on: bool) -> ScalingRunStatus:
+    """The scaling run that a request asks for, which an earlier leader may have begun."""
+    spec = request.spec
+    return ScalingRunStatus(
+        request.id.uid,
+        request.id.namespace,
+        spec.direction,
+        Trigger.MANUAL,
+        OperationPhase.PENDING,
+        request.created_at,
+        spec.reason,
+        spec.author,
+        request.outlives_probing,
+        carried_on,
+        hold_until=hold_end(request),
+        verified=request.verified,
+    )
 
 
 def shown(request: ScaleRequest, run: ScalingRunStatus, leader: str) -> ScaleRequest:

@@ -6,13 +6,11 @@ leader goes on where this one stopped: levels and resources are idempotent (rule
 
 Deleting a request cancels its run between two writes. The status follows the run: it is written before the first write
 to a dependent if that takes no more than two seconds, and after the end until it is accepted.
-
-`Releases` makes requests itself: for protections that have lasted for `maxProtectionDuration`.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, assert_never
 from weakref import WeakValueDictionary
@@ -21,25 +19,23 @@ import structlog
 
 from app.core import errors
 from app.core.limits import Backoff
-from app.core.model.overrides import RELEASE, ScaleRequest, phase_word
+from app.core.model.overrides import ScaleRequest, phase_word
 from app.core.model.probing import ShootState
 from app.core.model.scaling_runs import (
-    OURSELVES,
     OperationPhase,
     RunStep,
     ScaleSpec,
     ScalingRunStatus,
 )
-from app.core.model.workloads import Direction
 from app.core.overrides.cache import REQUESTS
 from app.core.ports import SeedChange, Watched
 from app.core.tasks import happens
-from app.prober import messages, scaling_messages
+from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.scaling.context import ScalingResult, check_probed, ordered
+from app.prober.scaling.resource import check_probed
 from app.prober.status import ShootStatus
 
 log = structlog.get_logger(__name__)
@@ -69,10 +65,8 @@ class _Run:
     """The scaling run of a request, under way in this process or ended here."""
 
     uid: str
-    result: ScalingResult | None = None
-    """None while it is under way."""
     end: ScalingRunStatus | None = None
-    """How it was shown at its end: later it may be forgotten."""
+    """How it ended; None while it is under way."""
     shown_at: float = float("-inf")
     shown: tuple[str, tuple[RunStep, ...]] | None = None
     """The progress that the status shows; it has less precise times."""
@@ -102,196 +96,68 @@ class _Failures:
     """When the next one is due, whatever changes meanwhile."""
 
 
-@dataclass(slots=True)
-class _Shoot:
-    """What the task of one shoot is woken by, and remembers."""
+class ShootRequests:
+    """The ScaleRequests of one shoot: carries them out one after the other, until nothing is left to do."""
 
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
-    run: _Run | None = None
-    beginning: _Beginning | None = None
-    failures: _Failures | None = None
-    """None if the last status was accepted, or is not to be written any more."""
-
-
-class ScaleRequests:
-    """The ScaleRequests of all shoots, at most one of each shoot under way."""
-
-    def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
-        self._env, self._registry = environment, registry
-        self._shoots: dict[str, _Shoot] = {}
-        self._rehearsed: dict[str, RequestStep] = {}
-        """In a dry run: what was said of each open request, by uid."""
-        self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Held while a request of a shoot is created here, so that a second call finds the first one's."""
-        self._changed = asyncio.Event()
-        self._stopping = False
-        self._writing = asyncio.Semaphore(_WRITES_AT_ONCE)
-
-    # What others ask.
-
-    def open(self, namespace: str) -> ScaleRequest | None:
-        """The request of this shoot that is under way, or is next; None if there is none."""
-        return next(iter(self._open(namespace)), None)
-
-    def _open(self, namespace: str) -> list[ScaleRequest]:
-        """The open requests in the order in which they are carried out: what has begun, then the oldest."""
-        found = [each for each in self._env.overrides.requests(namespace) if each.open]
-        pending = OperationPhase.PENDING
-        found.sort(key=lambda each: (each.phase is pending, each.created_at, each.id.name))
-        return found
-
-    def check_may_write(self) -> None:
-        """Checks whether this process may begin scaling runs.
-
-        Raises:
-            FeatureUnavailable: nothing is written in a dry run, or there are no ScaleRequests.
-            LeadershipLost: this instance is not the leader.
-        """
-        if self._env.dry_run:
-            raise errors.FeatureUnavailable("dry-run", "nothing is written in a dry run")
-        if not self._env.leadership.leading or self._stopping:
-            raise errors.LeadershipLost("this instance is no longer the leader")
-        self._env.override_service.check(REQUESTS)
-
-    async def begin(
-        self, namespace: str, spec: ScaleSpec, check: Callable[[], None], *, prefix: str = "api"
-    ) -> ScaleRequest:
-        """Creates a request and begins its scaling run.
-
-        Args:
-            namespace: the shoot.
-            spec: what is asked for.
-            check: called immediately before the request is created; its exceptions propagate.
-            prefix: what its name begins with.
-        """
-
-        def starting() -> None:
-            self.check_may_write()
-            check()
-
-        starting()
-        service = self._env.override_service
-        async with self._creating.setdefault(namespace, asyncio.Lock()):
-            return await service.request_scaling(namespace, spec, prefix=prefix, starting=starting)
-
-    def stopping(self) -> None:
-        """Called when the process ends: runs under way are left for the next leader to carry on."""
-        self._stopping = True
-
-    # Whom there is something to do for.
+    def __init__(self, requests: "ScaleRequests", namespace: str) -> None:
+        self._all, self.namespace = requests, namespace
+        self._env, self._registry = requests.env, requests.registry
+        self.woken = asyncio.Event()
+        """Set when anything has changed that its next step may depend on."""
+        self._run: _Run | None = None
+        self._beginning: _Beginning | None = None
+        self._failures: _Failures | None = None
+        """None if the last status was accepted, or is not to be written any more."""
 
     async def run(self) -> None:
-        """Sees to it that each shoot with something to do has a task, for ever; it is woken by each change."""
-        self._env.overrides.subscribe(self._overrides_changed)
-        self._env.leadership.subscribe(self._wake)
-        self._env.seed.subscribe(self._seed_changed)
-        while True:
-            self._changed.clear()
-            if self._env.dry_run:
-                self._rehearse()
-            for request in self._env.overrides.requests() if self._acts() else ():
-                namespace = request.id.namespace
-                if (request.open or request.unended) and namespace not in self._shoots:
-                    shoot = self._shoots[namespace] = _Shoot()
-                    attend = partial(self._attend, namespace, shoot)
-                    _ = self._env.tasks.once(attend, f"scale requests {namespace}")
-            # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.
-            await happens(self._changed, _RETRY if self._rehearsed else None)
+        """Takes one step after the other, as long as there are any to take."""
+        while (wait := await self._turn()) is not None:
+            await happens(self.woken, wait)
 
-    def _wake(self) -> None:
-        self._changed.set()
-        for shoot in self._shoots.values():
-            shoot.woken.set()
-
-    def _overrides_changed(self, namespace: str | None) -> None:
-        """Cancels at once what was deleted, without waiting for anything that is being written."""
-        acts = self._acts()
-        known = self._shoots if namespace is None else {namespace} & self._shoots.keys()
-        for each in known:
-            shoot = self._shoots[each]
-            if acts:
-                self._cancel_if_over(each, shoot)
-            shoot.woken.set()
-        self._changed.set()
-
-    def _seed_changed(self, change: SeedChange) -> None:
-        """Wakes the task of a shoot whose Cluster has changed: whether it is probed decides about its requests."""
-        if change.what is Watched.CLUSTERS and change.namespace in self._shoots:
-            self._shoots[change.namespace].woken.set()
-
-    def _acts(self) -> bool:
-        if self._env.dry_run or self._stopping:
-            return False
-        return self._env.leadership.leading and self._env.overrides.synced
-
-    def _rehearse(self) -> None:
-        """In a dry run: says of each request what would be done, again where that has changed."""
-        before, self._rehearsed = self._rehearsed, {}
-        for request in self._env.overrides.requests():
-            if not request.open:
-                continue
-            step, why = self._next_step(request)
-            self._rehearsed[request.id.uid] = step
-            if before.get(request.id.uid) is not step:
-                log.info(
-                    "a ScaleRequest is not carried out, as this is a dry run",
-                    namespace=request.id.namespace,
-                    request=request.id.name,
-                    step=step.value,
-                    why=why,
-                )
-
-    # One shoot.
-
-    async def _attend(self, namespace: str, shoot: _Shoot) -> None:
-        try:
-            while (wait := await self._turn(namespace, shoot)) is not None:
-                await happens(shoot.woken, wait)
-        finally:
-            del self._shoots[namespace]
-            if self._registry.runner(namespace) is None:
-                self._registry.release_scaler(namespace)
-
-    async def _turn(self, namespace: str, shoot: _Shoot) -> float | None:
+    async def _turn(self) -> float | None:
         """Takes one step; returns the seconds until the next one if nothing wakes it, or None if nothing is left."""
-        shoot.woken.clear()
-        if not self._acts():
+        self.woken.clear()
+        if not self._all.acts():
             return None
-        if (failed := shoot.failures) is not None:
-            if self._request(namespace, failed.uid) is None:
-                shoot.failures = None
+        if (failed := self._failures) is not None:
+            if self._request(failed.uid) is None:
+                self._failures = None
             elif (early := failed.not_before - self._env.clock.now()) > 0:
                 return early
-        if (run := shoot.run) is not None:
-            wait = await self._follow(namespace, shoot, run)
-            if run.result is None:
-                others = [each for each in self._open(namespace) if each.id.uid != run.uid]
+        if (run := self._run) is not None:
+            wait = await self._follow(run)
+            if run.end is None:
+                others = [
+                    each
+                    for each in self._all.open_requests(self.namespace)
+                    if each.id.uid != run.uid
+                ]
                 await self._show_waiting(others[:_WAITING_SHOWN], "another one is carried out")
             return wait
-        if (request := self.open(namespace)) is not None:
-            return await self._step(namespace, shoot, request)
-        for each in self._env.overrides.requests(namespace):
+        if (request := self._all.open(self.namespace)) is not None:
+            return await self._step(request)
+        for each in self._env.overrides.requests(self.namespace):
             if each.unended:
                 text = f"its status was set to {phase_word(each.phase)}"
-                return await self._end(shoot, each, each.phase, text)
+                return await self._end(each, each.phase, text)
         return None
 
-    async def _step(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
+    async def _step(self, request: ScaleRequest) -> float | None:
         """Begins the next request of the shoot, or says why not."""
-        scaler = self._registry.scaler(namespace)
+        scaler = self._registry.scaler(self.namespace)
         if scaler is not None and scaler.manual is not None:
             return _RETRY  # a run that this task no longer follows has not ended yet
-        step, why = self._next_step(_judged(shoot, request))
+        step, why = self._all.next_step(self._judged(request))
         match step:
             case RequestStep.WAIT:
                 await self._show_waiting([request], why)
                 return _LOOK_AGAIN
             case RequestStep.REFUSE:
-                return await self._end(shoot, request, OperationPhase.REFUSED, why)
+                return await self._end(request, OperationPhase.REFUSED, why)
             case RequestStep.CANCEL:
-                return await self._end(shoot, request, OperationPhase.CANCELLED, why)
+                return await self._end(request, OperationPhase.CANCELLED, why)
             case RequestStep.BEGIN | RequestStep.CARRY_ON:
-                return await self._begin(namespace, shoot, request)
+                return await self._begin(request)
             case _:
                 assert_never(step)
 
@@ -302,36 +168,21 @@ class ScaleRequests:
             if wanted != request and not await self._set_spare(request, wanted):
                 return
 
-    def _next_step(self, request: ScaleRequest) -> tuple[RequestStep, str]:
-        return manual.next_step(request, self._context(request.id.namespace), self._env.clock.now())
-
-    def _context(self, namespace: str) -> ManualContext | None:
-        """What decides about a request; None while it is not known."""
-        needed = (Watched.CLUSTERS, Watched.DEPENDENTS)
-        if not all(self._env.seed.watch_state(each).synced for each in needed):
-            return None
-        status = self._registry.status(namespace)
-        if status is None:
-            # A Cluster that was listed, but on which the controller has not decided yet, is not one that is not probed.
-            known = namespace not in self._env.seed.clusters()
-            return ManualContext(exists=False, probed=False) if known else None
-        return context_of(status)
-
-    async def _begin(self, namespace: str, shoot: _Shoot, request: ScaleRequest) -> float | None:
+    async def _begin(self, request: ScaleRequest) -> float | None:
         """Writes the status `Running`, and begins the scaling run, even if that write fails for two seconds."""
-        uid, beginning = request.id.uid, shoot.beginning
+        uid, beginning = request.id.uid, self._beginning
         if beginning is None or beginning.uid != uid:
             carried_on = request.phase is OperationPhase.RUNNING
-            beginning = shoot.beginning = _Beginning(uid, carried_on)
+            beginning = self._beginning = _Beginning(uid, carried_on)
         try:
             if not request.outlives_probing:
-                await check_probed(self._env, namespace)
+                await check_probed(self._env, self.namespace)
         except errors.Refused as gone:
             refused, cancelled = OperationPhase.REFUSED, OperationPhase.CANCELLED
             end = cancelled if beginning.carried_on else refused
-            return await self._end(shoot, request, end, f"{gone}, and it was not forced")
+            return await self._end(request, end, f"{gone}, and it was not forced")
         except errors.ClusterError as error:
-            return self._complain(shoot, request, error)
+            return self._complain(request, error)
         now = self._env.clock.now()
         since = beginning.since = now if beginning.since is None else beginning.since
         running = replace(
@@ -345,53 +196,52 @@ class ScaleRequests:
             # Even if it changes nothing: it is refused if a watch that lags shows what is over.
             async with asyncio.timeout(max(since + BEGIN_WITHIN - now, 0.0)):
                 request = await self._set_status(request, running)
-            shoot.failures = None
+            self._failures = None
         except errors.LeadershipLost:
             return None
         except (*_UNWRITTEN, TimeoutError) as error:
             if self._env.clock.now() < since + BEGIN_WITHIN:
                 return _AGAIN
-            wait = self._complain(shoot, request, error)
+            wait = self._complain(request, error)
             try:  # a watch that only lags may not show yet that it is gone, and nothing has refused it
-                await self._env.overrides.refresh(namespace)
                 await self._env.overrides.confirm(request)
             except errors.ClusterError:
                 return wait
         beginning.since = None
-        still = self.open(namespace)
-        if not self._acts() or still is None or still.id.uid != uid:
+        still = self._all.open(self.namespace)
+        if not self._all.acts() or still is None or still.id.uid != uid:
             return 0.0
-        step, _ = self._next_step(_judged(shoot, still))
+        step, _ = self._all.next_step(self._judged(still))
         if step not in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
             return 0.0  # the shoot has changed while the status was written
-        shoot.beginning = None
-        scaling_messages.request_began(self._env, request, carried_on=beginning.carried_on)
-        self._order(namespace, shoot, ordered(request, carried_on=beginning.carried_on))
+        self._beginning = None
+        messages.request_began(self._env, request, carried_on=beginning.carried_on)
+        self._order(manual.ordered(request, carried_on=beginning.carried_on))
         return _SHOWN_EVERY
 
-    def _order(self, namespace: str, shoot: _Shoot, order: ScalingRunStatus) -> None:
-        scaler = self._registry.scaler_of(namespace)
-        run = shoot.run = _Run(order.id)
+    def _order(self, order: ScalingRunStatus) -> None:
+        scaler = self._registry.scaler_of(self.namespace)
+        run = self._run = _Run(order.id)
 
-        def ended(result: ScalingResult) -> None:
-            if result.operation == run.uid:
+        def ended(end: ScalingRunStatus) -> None:
+            if end.id == run.uid:
                 scaler.unsubscribe(ended)
-                run.result, run.end = result, self._env.operations.get(run.uid)
-                shoot.woken.set()
+                run.end = end
+                self.woken.set()
 
         scaler.subscribe(ended)
         scaler.order(order)
 
-    def _request(self, namespace: str, uid: str) -> ScaleRequest | None:
-        requests = self._env.overrides.requests(namespace)
+    def _request(self, uid: str) -> ScaleRequest | None:
+        requests = self._env.overrides.requests(self.namespace)
         return next((each for each in requests if each.id.uid == uid), None)
 
-    def _cancel_if_over(self, namespace: str, shoot: _Shoot) -> None:
+    def cancel_if_over(self) -> None:
         """Cancels the run of a request that was deleted, or that somebody has ended by its status."""
-        run = shoot.run
-        if run is None or run.result is not None:
+        run = self._run
+        if run is None or run.end is not None:
             return
-        request = self._request(namespace, run.uid)
+        request = self._request(run.uid)
         if request is not None and (request.open or request.problem is not None):
             return
         by = self._env.override_service.ended_by(run.uid)
@@ -400,10 +250,10 @@ class ScaleRequests:
         if request is not None and not request.deleting:
             whose = f"its status says {phase_word(request.phase)}"
         reason = whose if by is None else f"it was cancelled by {by}"
-        if self._registry.scaler_of(namespace).cancel(run.uid, reason) and shown is not None:
-            scaling_messages.cancelled(self._env, shown, by)
+        if self._registry.scaler_of(self.namespace).cancel(run.uid, reason) and shown is not None:
+            messages.cancelled(self._env, shown, by)
 
-    async def _follow(self, namespace: str, shoot: _Shoot, run: _Run) -> float | None:
+    async def _follow(self, run: _Run) -> float | None:
         """Shows the progress of the run under way, and its end.
 
         | request                                                   | run under way      | run over            |
@@ -412,25 +262,25 @@ class ScaleRequests:
         | ended by somebody's hand                                  | waits for its end  | adds what is missing |
         | gone, kept by a finalizer, or it cannot be decoded        | waits for its end  | writes nothing      |
         """
-        self._cancel_if_over(namespace, shoot)
-        request = self._request(namespace, run.uid)
-        shown = self._env.operations.get(run.uid) if run.end is None else run.end
-        if run.result is None:
+        self.cancel_if_over()
+        request = self._request(run.uid)
+        if (end := run.end) is None:
+            shown = self._env.operations.get(run.uid)
             if request is None or not request.open or shown is None:
                 return _RETRY
             return await self._show(run, request, shown)
         wait = 0.0
-        if request is not None and shown is not None:
+        if request is not None:
             if request.open:
-                unavailable = shown.phase is OperationPhase.FAILED and not run.result.failed
+                unavailable = end.phase is OperationPhase.FAILED and not end.failed
                 wait = await self._end(
-                    shoot, request, shown.phase, shown.message, shown, only_unavailable=unavailable
+                    request, end.phase, end.message, end, only_unavailable=unavailable
                 )
             elif not request.phase.running:
-                text = request.message or shown.message
-                wait = await self._end(shoot, request, request.phase, text, shown)
+                text = request.message or end.message
+                wait = await self._end(request, request.phase, text, end)
         if wait == 0.0:
-            shoot.run = None
+            self._run = None
         return wait
 
     async def _show(self, run: _Run, request: ScaleRequest, shown: ScalingRunStatus) -> float:
@@ -448,7 +298,6 @@ class ScaleRequests:
 
     async def _end(
         self,
-        shoot: _Shoot,
         request: ScaleRequest,
         phase: OperationPhase,
         message: str,
@@ -474,19 +323,19 @@ class ScaleRequests:
             except errors.LeadershipLost:
                 return _RETRY
             except _UNWRITTEN as error:
-                return self._complain(shoot, request, error)
-            shoot.failures = None
+                return self._complain(request, error)
+            self._failures = None
         if not by_hand or request.observed_by == self._env.identity:
-            scaling_messages.request_ended(self._env, request)
+            messages.request_ended(self._env, request)
         return 0.0
 
     async def _set_status(
         self, request: ScaleRequest, wanted: ScaleRequest, *, spare: bool = False
     ) -> ScaleRequest:
         # Never more than a few at once: watches and scale-ups wait for the same budget.
-        async with self._writing:
+        async with self._all.writing:
             return await self._env.override_service.set_status(
-                request, wanted, starting=self.check_may_write, spare=spare
+                request, wanted, starting=self._all.check_may_write, spare=spare
             )
 
     async def _set_spare(self, request: ScaleRequest, wanted: ScaleRequest) -> bool:
@@ -498,9 +347,9 @@ class ScaleRequests:
             return False
         return True
 
-    def _complain(self, shoot: _Shoot, request: ScaleRequest, error: Exception) -> float:
+    def _complain(self, request: ScaleRequest, error: Exception) -> float:
         """Logs one of a row of failures, conflicts aside; returns when to try again, later and later."""
-        failures = shoot.failures = shoot.failures or _Failures(request.id.uid)
+        failures = self._failures = self._failures or _Failures(request.id.uid)
         failures.uid, failures.count = request.id.uid, failures.count + 1
         conflict = isinstance(error, errors.Conflict)
         if not conflict and not failures.complained:
@@ -515,6 +364,168 @@ class ScaleRequests:
         failures.not_before = self._env.clock.now() + wait
         return wait
 
+    def _judged(self, request: ScaleRequest) -> ScaleRequest:
+        """The request as it is judged: what has not begun is not carried on, though its status says `Running`."""
+        beginning = self._beginning
+        if beginning is None or beginning.uid != request.id.uid or beginning.carried_on:
+            return request
+        return replace(request, phase=OperationPhase.PENDING)
+
+
+class ScaleRequests:
+    """The ScaleRequests of all shoots, at most one of each shoot under way."""
+
+    def __init__(self, environment: ProberEnvironment, registry: ShootRegistry) -> None:
+        self.env, self.registry = environment, registry
+        self.writing = asyncio.Semaphore(_WRITES_AT_ONCE)
+        """Held while the status of a request is written."""
+        self._shoots: dict[str, ShootRequests] = {}
+        self._rehearsed: dict[str, RequestStep] = {}
+        """In a dry run: what was said of each open request, by uid."""
+        self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while a request of a shoot is created here, so that a second call finds the first one's."""
+        self._changed = asyncio.Event()
+        self._stopping = False
+
+    # What others ask.
+
+    def open(self, namespace: str) -> ScaleRequest | None:
+        """The request of this shoot that is under way, or is next; None if there is none."""
+        return next(iter(self.open_requests(namespace)), None)
+
+    def open_requests(self, namespace: str) -> list[ScaleRequest]:
+        """The open requests in the order in which they are carried out: what has begun, then the oldest."""
+        found = [each for each in self.env.overrides.requests(namespace) if each.open]
+        pending = OperationPhase.PENDING
+        found.sort(key=lambda each: (each.phase is pending, each.created_at, each.id.name))
+        return found
+
+    def check_may_write(self) -> None:
+        """Checks whether this process may begin scaling runs.
+
+        Raises:
+            FeatureUnavailable: nothing is written in a dry run, or there are no ScaleRequests.
+            LeadershipLost: this instance is not the leader.
+        """
+        if self.env.dry_run:
+            raise errors.FeatureUnavailable("dry-run", "nothing is written in a dry run")
+        if not self.env.leadership.leading or self._stopping:
+            raise errors.LeadershipLost("this instance is no longer the leader")
+        self.env.override_service.check(REQUESTS)
+
+    async def begin(
+        self, namespace: str, spec: ScaleSpec, check: Callable[[], None], *, prefix: str = "api"
+    ) -> ScaleRequest:
+        """Creates a request and begins its scaling run.
+
+        Args:
+            namespace: the shoot.
+            spec: what is asked for.
+            check: called immediately before the request is created; its exceptions propagate.
+            prefix: what its name begins with.
+        """
+
+        def starting() -> None:
+            self.check_may_write()
+            check()
+
+        starting()
+        service = self.env.override_service
+        async with self._creating.setdefault(namespace, asyncio.Lock()):
+            return await service.request_scaling(namespace, spec, prefix=prefix, starting=starting)
+
+    def stopping(self) -> None:
+        """Called when the process ends: runs under way are left for the next leader to carry on."""
+        self._stopping = True
+
+    # Whom there is something to do for.
+
+    async def run(self) -> None:
+        """Sees to it that each shoot with something to do has a task, for ever; it is woken by each change."""
+        self.env.overrides.subscribe(self._overrides_changed)
+        self.env.leadership.subscribe(self._wake)
+        self.env.seed.subscribe(self._seed_changed)
+        while True:
+            self._changed.clear()
+            if self.env.dry_run:
+                self._rehearse()
+            for request in self.env.overrides.requests() if self.acts() else ():
+                namespace = request.id.namespace
+                if (request.open or request.unended) and namespace not in self._shoots:
+                    self._shoots[namespace] = ShootRequests(self, namespace)
+                    attend = partial(self._attend, namespace)
+                    _ = self.env.tasks.once(attend, f"scale requests {namespace}")
+            # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.
+            await happens(self._changed, _RETRY if self._rehearsed else None)
+
+    async def _attend(self, namespace: str) -> None:
+        try:
+            await self._shoots[namespace].run()
+        finally:
+            del self._shoots[namespace]
+            if self.registry.runner(namespace) is None:
+                self.registry.release_scaler(namespace)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        for shoot in self._shoots.values():
+            shoot.woken.set()
+
+    def _overrides_changed(self, namespace: str | None) -> None:
+        """Cancels at once what was deleted, without waiting for anything that is being written."""
+        acts = self.acts()
+        known = self._shoots if namespace is None else {namespace} & self._shoots.keys()
+        for each in known:
+            shoot = self._shoots[each]
+            if acts:
+                shoot.cancel_if_over()
+            shoot.woken.set()
+        self._changed.set()
+
+    def _seed_changed(self, change: SeedChange) -> None:
+        """Wakes the task of a shoot whose Cluster has changed: whether it is probed decides about its requests."""
+        if change.what is Watched.CLUSTERS and change.namespace in self._shoots:
+            self._shoots[change.namespace].woken.set()
+
+    def acts(self) -> bool:
+        """Whether requests are carried out here and now."""
+        if self.env.dry_run or self._stopping:
+            return False
+        return self.env.leadership.leading and self.env.overrides.synced
+
+    def _rehearse(self) -> None:
+        """In a dry run: says of each request what would be done, again where that has changed."""
+        before, self._rehearsed = self._rehearsed, {}
+        for request in self.env.overrides.requests():
+            if not request.open:
+                continue
+            step, why = self.next_step(request)
+            self._rehearsed[request.id.uid] = step
+            if before.get(request.id.uid) is not step:
+                log.info(
+                    "a ScaleRequest is not carried out, as this is a dry run",
+                    namespace=request.id.namespace,
+                    request=request.id.name,
+                    step=step.value,
+                    why=why,
+                )
+
+    def next_step(self, request: ScaleRequest) -> tuple[RequestStep, str]:
+        """What is to be done about an open request by what is known of its shoot, and why not more."""
+        return manual.next_step(request, self._context(request.id.namespace), self.env.clock.now())
+
+    def _context(self, namespace: str) -> ManualContext | None:
+        """What decides about a request; None while it is not known."""
+        needed = (Watched.CLUSTERS, Watched.DEPENDENTS)
+        if not all(self.env.seed.watch_state(each).synced for each in needed):
+            return None
+        status = self.registry.status(namespace)
+        if status is None:
+            # A Cluster that was listed, but on which the controller has not decided yet, is not one that is not probed.
+            known = namespace not in self.env.seed.clusters()
+            return ManualContext(exists=False, probed=False) if known else None
+        return context_of(status)
+
 
 def context_of(status: ShootStatus) -> ManualContext:
     """What of a shoot's status decides about a scaling run by hand."""
@@ -522,78 +533,3 @@ def context_of(status: ShootStatus) -> ManualContext:
     if status.decision is None:
         return ManualContext(probed=probed, judged=not probed)
     return ManualContext(probed=probed, would_be=status.decision.would_be)
-
-
-def _judged(shoot: _Shoot, request: ScaleRequest) -> ScaleRequest:
-    """Returns the request as it is judged: what has not begun is not carried on, though its status says `Running`."""
-    beginning = shoot.beginning
-    if beginning is None or beginning.uid != request.id.uid or beginning.carried_on:
-        return request
-    return replace(request, phase=OperationPhase.PENDING)
-
-
-# Ends protections that have lasted for `maxProtectionDuration`, by a scale-up with a hold of the same length. A release
-# is a ScaleRequest whose author is the watchdog: its hold keeps the next verdict from scaling down again at once.
-
-# Seconds between two checks of all shoots.
-_TICK: Final = 1.0
-# Seconds after which a release that failed is tried, and reported if it fails, again.
-_RELEASED_AGAIN: Final = 60.0
-
-
-class Releases:
-    """Releases the protections of all shoots that are probed."""
-
-    def __init__(
-        self, environment: ProberEnvironment, registry: ShootRegistry, requests: ScaleRequests
-    ) -> None:
-        self._env, self._registry, self._requests = environment, registry, requests
-        self._not_before: dict[str, float] = {}
-
-    async def run(self) -> None:
-        """Releases protections as they become due, for ever; returns at once if no limit is configured."""
-        most = self._env.policy.max_protection
-        if most is None:
-            return
-        while True:
-            await self._env.clock.sleep(_TICK)
-            if self._env.leadership.leading and not self._env.dry_run:
-                for each in self._registry.runners():
-                    # Checked for each shoot in its turn, as the releases before it may have taken long.
-                    await self._release_if_due(each.namespace, most)
-            now = self._env.clock.now()
-            self._not_before = {name: at for name, at in self._not_before.items() if at > now}
-
-    def _why_not(self, namespace: str, most: float) -> str | None:
-        """Why the protection of a shoot is not to be released; None if it is."""
-        runner = self._registry.runner(namespace)
-        since = None if runner is None else runner.protected_since
-        if since is None or self._env.clock.now() - since < most:
-            return "the protection has ended meanwhile"
-        effective = self._env.overrides.effective(namespace)
-        if effective.pause_against(Direction.UP) is not None or effective.hold is not None:
-            return "somebody has paused or held the shoot meanwhile"
-        return None
-
-    async def _release_if_due(self, namespace: str, most: float) -> None:
-        now = self._env.clock.now()
-        free = self._env.overrides.synced and self._requests.open(namespace) is None
-        waits = now < self._not_before.get(namespace, 0.0)
-        if waits or not free or self._why_not(namespace, most) is not None:
-            return
-        reason = f"maxProtectionDuration ({most:g} s) is over"
-        spec = ScaleSpec(Direction.UP, reason, OURSELVES, most, force=True)
-
-        def check() -> None:
-            if (why := self._why_not(namespace, most)) is not None:
-                raise errors.Refused(why)
-
-        try:
-            _ = await self._requests.begin(namespace, spec, check, prefix=RELEASE)
-        except errors.WatchdogError as error:
-            self._not_before[namespace] = now + _RELEASED_AGAIN
-            messages.not_released(self._env, namespace, str(error))
-        else:
-            # However this run ends, a protection that begins again is not released before its time.
-            self._not_before[namespace] = now + most
-            messages.released(self._env, namespace, spec)

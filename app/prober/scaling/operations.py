@@ -24,14 +24,11 @@ from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
-from app.prober.scaling.context import check_probed, ordered
 from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests, context_of
-from app.prober.scaling.resource import UNSETTLED
+from app.prober.scaling.resource import UNSETTLED, check_probed
 
 T = TypeVar("T")
 
-Live = Callable[[str], Awaitable[Mapping[ResourceRef, WorkloadView | None]]]
-"""Reads the dependents of a shoot live."""
 # Seconds that a cancellation waits for the end of the scaling run.
 _CANCELLED_WITHIN: Final = 2.0
 _LOOK_AGAIN: Final = 0.02
@@ -47,10 +44,10 @@ class ManualScaling:
         environment: ProberEnvironment,
         registry: ShootRegistry,
         requests: ScaleRequests,
-        live: Live,
+        dependents: "Dependents",
     ) -> None:
         self._env, self._registry = environment, registry
-        self._requests, self._live = requests, live
+        self._requests, self._dependents = requests, dependents
         self._operations = environment.operations
         self._shown: dict[str, tuple[ScaleRequest, ScalingRunStatus]] = {}
         """Requests that have ended, as operations, by uid."""
@@ -97,7 +94,7 @@ class ManualScaling:
         if request.open and known is not None and known.running:
             return known
         shown = replace(
-            ordered(request, carried_on=known is not None and known.carried_on),
+            manual.ordered(request, carried_on=known is not None and known.carried_on),
             phase=request.phase,
             message=request.message,
             started=request.started,
@@ -134,7 +131,7 @@ class ManualScaling:
             ClusterError: the resources cannot be read.
         """
         self._check(namespace, spec)
-        views = await self._live(namespace)
+        views = await self._dependents.current(namespace)
         tag = workloads.list_etag(views)
         if if_match is not None and not workloads.matches(if_match, tag):
             raise errors.VersionChanged(

@@ -5,21 +5,28 @@ it was decided on. After a conflict the resource is read and decided on again, a
 write is repeated, until the resource's `timeout` is over. A write whose answer was lost may have been carried out: if a
 later read shows that nothing is left to do, it counts as done by this run. The run's guard is asked before each write,
 and once more after the wait for the request budget.
+
+The watch may lag behind: for a moment after a write or a live read it still shows the object as it was. `ScalingMemory`
+keeps the newer view until the watch has caught up, the replicas that only a `scale` subresource shows, and the instants
+from which delays and waits count.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from app.core import errors
-from app.core.model.scaling_runs import ScalingStep
-from app.core.model.workloads import Direction, Patch, ScaleView, WorkloadView
+from app.core.model.scaling_runs import ScalingStep, StepResult
+from app.core.model.workloads import Direction, Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Watched
-from app.prober.rules import scaling
+from app.prober.environment import ProberEnvironment
+from app.prober.rules import lifecycle, scaling
 from app.prober.rules.scaling import Planned, Task, Why
-from app.prober.scaling.context import RunAborted, ScalingContext, StepResult, check_probed
+
+if TYPE_CHECKING:
+    from app.prober.scaling.run import ScalingRun
 
 T = TypeVar("T")
 
@@ -36,6 +43,116 @@ _REDIRECTS: Final = range(300, 400)
 _POLL: Final = 2.0
 
 
+class AtZero(NamedTuple):
+    """When a resource was found at 0 without our keys at SCALE UP: the instants of the first and the last verdict."""
+
+    first: float
+    last: float
+
+
+class Size(NamedTuple):
+    """The replicas that a `scale` subresource showed, and the object and generation that they belong to."""
+
+    uid: str
+    generation: int
+    replicas: int
+
+
+class Newer(NamedTuple):
+    """An object as a write of ours left it or a live read showed it; `view` is None if it is gone."""
+
+    view: WorkloadView | None
+    shown: str | None
+    """The resourceVersion that the watch showed before that."""
+
+
+@dataclass(slots=True)
+class ScalingMemory:
+    """What the runs of one shoot remember, for as long as it is probed; the saved counts themselves are annotations."""
+
+    could_start: dict[tuple[Direction, ResourceRef], float] = field(default_factory=dict)
+    """When the level of a resource with something to do could first start: `initialDelay` counts from then."""
+    waiting_since: dict[ResourceRef, float] = field(default_factory=dict)
+    """When the wait for a resource that was scaled up began: its `timeout` counts from then, also in later runs."""
+    _at_zero: dict[ResourceRef, AtZero] = field(default_factory=dict)
+    _sizes: dict[ResourceRef, Size] = field(default_factory=dict)
+    _newer: dict[ResourceRef, Newer] = field(default_factory=dict)
+
+    def turned(self, direction: Direction) -> None:
+        """Forgets what runs in the other direction remembered, as the verdict now asks for `direction`."""
+        self.could_start = {key: at for key, at in self.could_start.items() if key[0] is direction}
+        if direction is Direction.DOWN:
+            self.waiting_since.clear()
+            self._at_zero.clear()
+
+    def at_zero(self, refs: Iterable[ResourceRef], now: float) -> None:
+        """Notes that at a SCALE UP verdict exactly these resources are at 0 without our keys."""
+        before = self._at_zero
+        self._at_zero = {ref: AtZero(before.get(ref, AtZero(now, now)).first, now) for ref in refs}
+
+    def found_at_zero(self, ref: ResourceRef) -> bool:
+        """Whether the resource was at 0 without our keys at two verdicts far enough apart (rules 4.3, step 1)."""
+        known = self._at_zero.get(ref)
+        return known is not None and known.last - known.first >= scaling.FOUND_AT_ZERO_APART
+
+    def shown(self, watched: WorkloadView | None) -> WorkloadView | None:
+        """Returns `watched` or a newer view of the object (`newest`), with the replicas that only `scale` shows."""
+        if not self._newer and (watched is None or watched.replicas is not None):
+            return watched  # the usual case
+        return self.sized(self.newest(watched))
+
+    def note(
+        self, ref: ResourceRef, view: WorkloadView | None, watched: WorkloadView | None
+    ) -> None:
+        """Remembers an object as a write of ours left it, or a live read showed it.
+
+        Args:
+            ref: the resource.
+            view: the object; None if it is gone.
+            watched: what the watch showed before the request was made.
+        """
+        self._newer[ref] = Newer(view, None if watched is None else watched.resource_version)
+
+    def newest(self, watched: WorkloadView | None) -> WorkloadView | None:
+        """Returns `watched`, or the newer view that was noted, as long as the watch does not show that yet.
+
+        So after a conflict a run does not decide on the same old version again, which would be refused again.
+        """
+        if watched is None or (newer := self._newer.get(watched.ref)) is None:
+            return watched
+        view, shown = newer
+        if watched.resource_version == shown:
+            return view
+        # Only a change of the spec increments the generation: after a write of annotations alone, any other version
+        # that the watch shows counts as newer.
+        if view is not None and view.uid == watched.uid and view.generation > watched.generation:
+            return view
+        del self._newer[watched.ref]
+        return watched
+
+    def note_size(self, view: WorkloadView) -> None:
+        """Remembers the replicas of `view`, which come from its `scale` subresource."""
+        if view.replicas is not None:
+            self._sizes[view.ref] = Size(view.uid, view.generation, view.replicas)
+
+    def sized(self, view: WorkloadView | None) -> WorkloadView | None:
+        """Returns `view` with the replicas that its `scale` showed, if its spec has not changed since."""
+        if view is None or view.replicas is not None:
+            return view
+        known = self._sizes.get(view.ref)
+        if known is None or (known.uid, known.generation) != (view.uid, view.generation):
+            return view
+        return replace(view, replicas=known.replicas)
+
+
+class RunAborted(Exception):
+    """The scaling run was ended; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class _HeldBack(Exception):
     """A HOLD came while a write waited for the request budget."""
 
@@ -48,26 +165,25 @@ class ResourceRun:
 
     def __init__(
         self,
-        context: ScalingContext,
+        environment: ProberEnvironment,
+        run: "ScalingRun",
         planned: Planned,
-        report: Callable[["ResourceRun"], None],
         *,
         later_writes: bool,
     ) -> None:
         """Prepares the resource; `run` scales it.
 
         Args:
-            context: what the resources of the run share.
+            environment: the seed, and what else a write depends on.
+            run: the scaling run that the resource is part of.
             planned: the resource, and what is to be done with it.
-            report: called with this object when it has ended.
             later_writes: whether a later level has something to write.
         """
-        self._context, self._env = context, context.environment
-        self._guard, self._memory = context.guard, context.memory
+        self._env, self._run = environment, run
+        self._guard, self._memory, self._namespace = run.guard, run.memory, run.order.namespace
         self._planned, self._later_writes = planned, later_writes
-        self._policy = planned.dependent.scale(context.direction)
-        self._down = context.direction is Direction.DOWN
-        self._report = report
+        self._policy = planned.dependent.scale(run.direction)
+        self._down = run.direction is Direction.DOWN
         self.ref = planned.dependent.ref
         self._deadline: float | None = None
         self._in_flight = False
@@ -90,6 +206,11 @@ class ResourceRun:
         self.result: StepResult | None = None
         self.message = ""
 
+    @property
+    def failed(self) -> bool:
+        """Whether it failed; not so if it was unavailable, as that ends no run and no hold (rules 4.3)."""
+        return self.result is StepResult.FAILED and not self.unavailable
+
     async def run(self) -> None:
         """Scales the resource and waits for its pods; never raises, whatever the seed answers."""
         self.began_at = self._env.clock.now()
@@ -109,7 +230,6 @@ class ResourceRun:
             self.sent.set()
             self.written.set()
             self.ended.set()
-            self._report(self)
 
     def _end(self, result: StepResult, message: str = "") -> None:
         self.result, self.message = result, message
@@ -155,16 +275,16 @@ class ResourceRun:
         """Decides anew, after a wait or a conflict, as the plan was made."""
         return scaling.decide(
             view,
-            self._context.direction,
+            self._run.direction,
             self._env.clock.now(),
             optional=self._planned.dependent.optional,
-            found_at_zero=self._context.found_at_zero(self.ref),
+            found_at_zero=self._run.found_at_zero(self.ref),
         )
 
     # What is known of the resource. A read that is under way is cancelled when the run is ended.
 
     def _shown(self) -> WorkloadView | None:
-        return self._env.seed.dependent(self._context.namespace, self.ref)
+        return self._env.seed.dependent(self._namespace, self.ref)
 
     def _watched(self) -> WorkloadView | None:
         """The resource as the watch shows it, or as a newer write or live read has shown it."""
@@ -173,7 +293,7 @@ class ResourceRun:
     async def _live(self) -> WorkloadView | None:
         """Reads the resource live, and remembers what was read; None if it does not exist."""
         self.sent.set()  # the next level waits for a read no longer than for a write
-        shown, namespace, seed = self._shown(), self._context.namespace, self._env.seed
+        shown, namespace, seed = self._shown(), self._namespace, self._env.seed
         view = await self._guard.unless_ended(
             seed.read_dependent(namespace, self.ref, urgent=self._down)
         )
@@ -193,18 +313,18 @@ class ResourceRun:
         return sized
 
     async def _read_scale(self, *, urgent: bool) -> ScaleView:
-        seed, namespace = self._env.seed, self._context.namespace
+        seed, namespace = self._env.seed, self._namespace
         return await self._guard.unless_ended(seed.read_scale(namespace, self.ref, urgent=urgent))
 
     # Step 2: initialDelay, counted once per direction (rules 4.3).
 
     async def _initial_delay(self) -> None:
         self._guard.check()  # a run that has ended must not leave the begin of a delay behind
-        now, key = self._env.clock.now(), (self._context.direction, self.ref)
+        now, key = self._env.clock.now(), (self._run.direction, self.ref)
         could_start = now
         if self._down:  # the seed tells when its level could first start; upwards nothing does
             dependents, newest = self._env.policy.dependents, self._memory.newest
-            seed, namespace = self._env.seed, self._context.namespace
+            seed, namespace = self._env.seed, self._namespace
             views = {each.ref: newest(seed.dependent(namespace, each.ref)) for each in dependents}
             could_start = scaling.could_go_down(dependents, views, self._policy.level, now)
         first = self._memory.could_start.setdefault(key, could_start)
@@ -259,7 +379,7 @@ class ResourceRun:
 
         A stale watch shows neither, so both are read live.
         """
-        order = self._context.order
+        order = self._run.order
         while order.manual:
             try:
                 await self._env.overrides.refresh(order.namespace, urgent=False)
@@ -326,7 +446,7 @@ class ResourceRun:
         """Makes a write; the end of the run cuts its wait for the budget short, but not a request that was sent."""
         self._in_flight = False
         request = write(
-            self._context.namespace,
+            self._namespace,
             self.ref,
             patch,
             starting=self._request_begins,
@@ -380,11 +500,25 @@ class ResourceRun:
         if written is not None and view.generation < written.generation:
             return False
         if view.current is not None or view.ready is not None:
-            return scaling.settled(view, self._context.direction)
+            return scaling.settled(view, self._run.direction)
         try:
             scale = await self._read_scale(urgent=False)
         except TRANSIENT:
             return False  # the caller asks again
         if scale.current is None:
             return True  # nothing shows the pods of this kind: the write is the end (rules 4.3, step 5)
-        return scaling.settled(replace(view, current=scale.current), self._context.direction)
+        return scaling.settled(replace(view, current=scale.current), self._run.direction)
+
+
+async def check_probed(environment: ProberEnvironment, namespace: str) -> None:
+    """Reads the Cluster live if its watch is stale, and checks that the shoot is still to be probed.
+
+    Raises:
+        Refused: the shoot is not to be probed any more.
+        ClusterError: the watch is stale, and the Cluster could not be read.
+    """
+    if not environment.seed.watch_state(Watched.CLUSTERS).stale(environment.clock.now()):
+        return
+    found = lifecycle.decide(await environment.seed.read_cluster(namespace))
+    if not found.runs(running=True, protected=True):
+        raise errors.Refused(f"the shoot is not probed: {found.message}")

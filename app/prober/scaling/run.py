@@ -1,42 +1,42 @@
-"""One run over all dependents in one direction, level by level (rules 4.3).
+"""One run over all dependents in one direction, level by level, and what begins and ends it (rules 4.3).
 
 All resources of a level start at once, each as a `ResourceRun` in a task of its own. On the way up the next level
 starts when this one is ready. On the way down it starts as soon as this level's writes are accepted or have failed, at
 the latest 1 s after they were sent: kube-controller-manager must not wait for machine-controller-manager's pods, nor
 for a slow write. What is slow goes on beside the next level, and the run ends when all of it has ended.
+
+Verdicts go on arriving while a run is under way. One of the same direction confirms the run, one of the other
+direction ends it. HOLD makes the next write wait for a while (`patience`); if the verdict is not confirmed by then,
+the run ends. When a run is ended, all its waits end at once, but a request that was sent is finished first.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from app.core.clock import Clock
 from app.core.model.policy import DependentPolicy, OnFailure
-from app.core.model.probing import Decision, VerdictReason
+from app.core.model.probing import Decision, Verdict, VerdictReason
 from app.core.model.scaling_runs import (
     OperationPhase,
     RunStep,
     ScalingRunStatus,
     StepPhase,
+    StepResult,
     Trigger,
 )
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.core.tasks import happens
-from app.prober import scaling_messages
+from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
 from app.prober.rules.scaling import PendingWrites, Plan, Why
-from app.prober.scaling.context import (
-    RunAborted,
-    RunGuard,
-    ScalingContext,
-    ScalingMemory,
-    ScalingResult,
-    StepResult,
-)
-from app.prober.scaling.resource import ResourceRun
+from app.prober.scaling.resource import ResourceRun, RunAborted, ScalingMemory
+
+T = TypeVar("T")
 
 # On the way down, seconds after which a level starts though writes of the one before are not answered yet.
 _LEVEL_GOES_ON: Final = 1.0
@@ -50,80 +50,203 @@ _PHASES: Final = {
 }
 
 
+class RunGuard:
+    """Guards a scaling run by the verdicts of the probes; a manual one goes on whatever they say."""
+
+    def __init__(self, direction: Direction, clock: Clock, patience: float | None) -> None:
+        """Guards a run that begins now.
+
+        Args:
+            direction: of the run.
+            clock: for the age of a verdict.
+            patience: seconds that a write waits for a HOLD to pass, and after which a verdict is too old to write on;
+                None for a manual run.
+        """
+        self._direction, self._clock, self._patience = direction, clock, patience
+        self._confirmed = True
+        self._verdict_at = clock.now()
+        self.ended: str | None = None
+        """Why the run must end; None while it may go on."""
+        self._changed = asyncio.Event()
+
+    def tell(self, verdict: Verdict) -> None:
+        """Takes a verdict: the same direction confirms the run, the other ends it, HOLD makes the next write wait."""
+        self._verdict_at = self._clock.now()
+        self._confirmed = verdict.direction is self._direction
+        if self._patience is not None and verdict.direction not in {self._direction, None}:
+            self.end(f"the verdict is {verdict}")
+        self._changed.set()
+
+    def recheck(self) -> None:
+        """Wakes the waits of the run, as a dependent has changed."""
+        self._changed.set()
+
+    def end(self, reason: str) -> None:
+        """Ends the run and all its waits; if called again, the first reason stays."""
+        self.ended = self.ended or reason
+        self._changed.set()
+
+    async def wait_until_allowed(self) -> None:
+        """Waits until a write may start.
+
+        Raises:
+            RunAborted: the run has ended, or a HOLD did not pass in time.
+        """
+        deadline = self._clock.now() + (self._patience or 0.0)
+        self.check()
+        while self.held:
+            left = deadline - self._clock.now()
+            if left <= 0:
+                self.end("the verdict was not confirmed again in time")
+            else:
+                await self.change(left)
+            self.check()
+
+    def check(self) -> None:
+        """Raises RunAborted if the run has been ended."""
+        if self.ended is not None:
+            raise RunAborted(self.ended)
+
+    @property
+    def held(self) -> bool:
+        """Whether writes have to wait: for a HOLD to pass, or for a verdict that is recent.
+
+        A process that was frozen wakes up with the verdict from before, which says nothing about now.
+        """
+        if self._patience is None:
+            return False
+        return not self._confirmed or self._clock.now() - self._verdict_at > self._patience
+
+    async def pause(self, seconds: float) -> None:
+        """Waits for so many seconds.
+
+        Raises:
+            RunAborted: the run was ended before or meanwhile.
+        """
+        until = self._clock.now() + seconds
+        self.check()
+        while (left := until - self._clock.now()) > 0:
+            await self.change(left)
+            self.check()
+
+    async def unless_ended(
+        self, work: Coroutine[Any, Any, T], may_leave: Callable[[], bool] = lambda: True
+    ) -> T:
+        """Awaits `work`, and cancels it as soon as the run is ended.
+
+        Args:
+            work: what to await.
+            may_leave: returns whether `work` may be cancelled now; a request that was sent must not be.
+
+        Raises:
+            RunAborted: the run was ended, and `work` was cancelled.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                if self.ended is not None and may_leave():
+                    raise RunAborted(self.ended)
+                self._changed.clear()
+                word = asyncio.ensure_future(self._changed.wait())
+                try:
+                    await asyncio.wait((task, word), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    word.cancel()
+            return await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+                if not task.cancelled():
+                    task.exception()  # retrieved, so that asyncio does not report it as never retrieved
+
+    async def change(self, seconds: float) -> None:
+        """Returns at the next verdict, `recheck` or `end`, or after so many seconds."""
+        self._changed.clear()
+        await happens(self._changed, seconds)
+
+
 class ScalingRun:
-    """One run over all dependents in one direction; `guard` says whether it may go on, `result` how it ended."""
+    """One run over all dependents in one direction; `guard` says whether it may go on."""
 
     def __init__(
         self, environment: ProberEnvironment, order: ScalingRunStatus, memory: ScalingMemory
     ) -> None:
         self._env = environment
-        self.order = order
+        self.order, self.memory = order, memory
         self.started = environment.clock.now()
+        self._ended: float | None = None
         patience = None if order.manual else 3 * environment.policy.suspect_interval
         self.guard = RunGuard(order.direction, environment.clock, patience)
-        self.result: ScalingResult | None = None
         self.superseded = False
         """It was ended so that another run in the same direction can start."""
         self._begun = False
         """No further level will be started."""
-        self._runs: dict[ResourceRef, ResourceRun] = {}
-        self._context = ScalingContext(environment, order, self.guard, memory)
+        self._resources: dict[ResourceRef, ResourceRun] = {}
 
     @property
     def direction(self) -> Direction:
         return self.order.direction
 
-    async def run(self) -> ScalingResult:
+    async def run(self) -> ScalingRunStatus:
         """Scales all levels and waits for their ends; never raises, whatever the seed answers."""
-        report = partial(
-            scaling_messages.resource_ended, self._env, self.order.namespace, self._context
-        )
         tasks: list[asyncio.Task[None]] = []
         to_come = self._env.policy.dependents
         if self.direction is Direction.UP and not self.order.manual:
             # After a mass outage, automatic scale-ups start for a few shoots a second (rules 4.3).
             with suppress(RunAborted):
-                await self.guard.pause(self._env.scale_ups.turn(self._env.clock.now()))
+                await self.guard.pause(self._env.scale_ups.owe(self._env.clock.now()))
             to_come = to_come if self.guard.ended is None else ()
         while to_come:
             # Each level is planned when it starts, as what is before it may have taken long.
             level, *later = self._plan(to_come)
-            runs = [
-                ResourceRun(self._context, each, report, later_writes=scaling.writes(later))
-                for each in level
+            later_writes = scaling.writes(later)
+            begun = [
+                ResourceRun(self._env, self, each, later_writes=later_writes) for each in level
             ]
-            self._runs |= {run.ref: run for run in runs}
-            tasks += [self._env.tasks.once(run.run, f"scale {run.ref}") for run in runs]
-            await asyncio.gather(*(self._level_passed(run) for run in runs))
+            for each in begun:
+                self._resources[each.ref] = each
+                tasks.append(self._env.tasks.once(partial(self._scale, each), f"scale {each.ref}"))
+            await asyncio.gather(*(self._level_passed(each) for each in begun))
             stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
-            if self.guard.ended is not None or (stops and any(_failed(run) for run in runs)):
+            if self.guard.ended is not None or (stops and any(each.failed for each in begun)):
                 break
             to_come = tuple(each.dependent for level in later for each in level)
         self._begun = True
         if tasks:
             await asyncio.wait(tasks)
-        runs = list(self._runs.values())
-        self.result = ScalingResult(
-            self.order.id,
-            self.direction,
-            self.order.trigger,
-            self.started,
-            self._env.clock.now(),
-            {run.ref: run.message for run in runs if _failed(run)},
-            self.guard.ended,
-            {run.ref: run.message for run in runs if run.unavailable},
-        )
-        return self.result
+        self._ended = self._env.clock.now()
+        return self.operation()
 
     def _plan(self, dependents: Iterable[DependentPolicy]) -> scaling.Plan:
-        seed, namespace, memory = self._env.seed, self.order.namespace, self._context.memory
+        seed, namespace, newest = self._env.seed, self.order.namespace, self.memory.newest
         return scaling.plan(
             dependents,
-            lambda ref: memory.newest(seed.dependent(namespace, ref)),
+            lambda ref: newest(seed.dependent(namespace, ref)),
             self.direction,
             self._env.clock.now(),
-            found_at_zero=self._context.found_at_zero,
+            found_at_zero=self.found_at_zero,
         )
+
+    def found_at_zero(self, ref: ResourceRef) -> bool:
+        """Whether a resource at 0 without our keys is to be scaled up; a manual run always does that."""
+        return self.order.manual or self.memory.found_at_zero(ref)
+
+    async def _scale(self, resource: ResourceRun) -> None:
+        try:
+            await resource.run()
+        finally:
+            messages.resource_ended(self._env, self.order, resource)
+
+    async def _level_passed(self, resource: ResourceRun) -> None:
+        """Returns as soon as the next level may start, as far as this resource is concerned."""
+        await resource.sent.wait()
+        if self.direction is Direction.UP:
+            await resource.ended.wait()
+            return
+        await happens(
+            resource.written, _LEVEL_GOES_ON
+        )  # a slow write goes on beside the next level
 
     def supersede(self) -> None:
         """Ends a scale-down that only waits for pods, if a dependent that it has dealt with is up again.
@@ -131,11 +254,13 @@ class ScalingRun:
         The wait for pods decides nothing but what is reported. So SCALE DOWN acts at once on what is up (rules 4.3),
         through another run that starts when this one has ended.
         """
-        writing = not self._begun or any(not run.written.is_set() for run in self._runs.values())
+        writing = not self._begun or not all(
+            each.written.is_set() for each in self._resources.values()
+        )
         if self.direction is Direction.UP or writing or self.guard.ended is not None:
             return
-        dealt_with = [each for each in self._env.policy.dependents if each.ref in self._runs]
-        sized = self._context.memory.sized
+        dealt_with = [each for each in self._env.policy.dependents if each.ref in self._resources]
+        sized = self.memory.sized
         again = [
             str(each.dependent.ref)
             for level in self._plan(dealt_with)
@@ -146,41 +271,34 @@ class ScalingRun:
             self.superseded = True
             self.guard.end(f"{' and '.join(again)} must be scaled down again")
 
-    async def _level_passed(self, run: ResourceRun) -> None:
-        """Returns as soon as the next level may start, as far as this resource is concerned."""
-        await run.sent.wait()
-        if self.direction is Direction.UP:
-            await run.ended.wait()
-            return
-        await happens(run.written, _LEVEL_GOES_ON)  # a slow write goes on beside the next level
-
     # What the API shows.
 
     def operation(self) -> ScalingRunStatus:
         """The run as an operation of the API, with the present state of each step."""
-        result, direction = self.result, self.direction
-        phase, message, ended = OperationPhase.RUNNING, "", None
-        if result is not None:
-            ended, message = result.ended, result.cancelled or "; ".join(result.failures)
-            phase = OperationPhase.FAILED if result.failures else OperationPhase.DONE
-            phase = phase if result.cancelled is None else OperationPhase.CANCELLED
-        elif self.guard.ended is not None:
-            message = f"it ends: {self.guard.ended}"
-        levels = scaling.levels(self._env.policy.dependents, direction)
+        levels = scaling.levels(self._env.policy.dependents, self.direction)
+        steps = tuple(self._step(each) for level in levels for each in level)
+        shown = replace(self.order, phase=OperationPhase.RUNNING, started=self.started, steps=steps)
+        why = self.guard.ended
+        if self._ended is None:
+            return shown if why is None else replace(shown, message=f"it ends: {why}")
+        # Unavailable resources last: they are no fault of this shoot's.
+        failures = sorted(
+            (each for each in steps if each.phase is StepPhase.FAILED),
+            key=lambda each: each.unavailable,
+        )
+        phase = OperationPhase.FAILED if failures else OperationPhase.DONE
         return replace(
-            self.order,
-            phase=phase,
-            started=self.started,
-            ended=ended,
-            message=message,
-            steps=tuple(self._step(each) for level in levels for each in level),
+            shown,
+            phase=phase if why is None else OperationPhase.CANCELLED,
+            ended=self._ended,
+            message=why or "; ".join(f"{each.resource}: {each.message}" for each in failures),
         )
 
     def _step(self, dependent: DependentPolicy) -> RunStep:
         level = dependent.scale(self.direction).level
-        run = self._runs.get(dependent.ref)
+        run = self._resources.get(dependent.ref)
         if run is None:
-            if self.result is None:
+            if self._ended is None:
                 return RunStep(dependent.ref, level)
             text = "the scaling run ended before its level"
             return RunStep(dependent.ref, level, StepPhase.CANCELLED, text)
@@ -195,15 +313,11 @@ class ScalingRun:
             run.ended_at,
             None if task is None else task.before,
             None if task is None else task.after,
+            run.unavailable,
         )
 
 
-def _failed(run: ResourceRun) -> bool:
-    """Whether it failed; not so if it was unavailable, as that ends no run and no hold (rules 4.3)."""
-    return run.result is StepResult.FAILED and not run.unavailable
-
-
-Ended = Callable[[ScalingResult], None]
+Ended = Callable[[ScalingRunStatus], None]
 
 
 class Scaler:
@@ -225,7 +339,8 @@ class Scaler:
         """The dependents as `pending` last saw them, and its answer for them."""
         self.memory = ScalingMemory()
         self.scaling_run: ScalingRun | None = None
-        self.last: ScalingResult | None = None
+        self.last: ScalingRunStatus | None = None
+        """How the last run ended."""
         self._failed: Mapping[ResourceRef, str] = {}
         """What the last run failed to scale and is not right yet, with the reason."""
 
@@ -257,7 +372,8 @@ class Scaler:
     @property
     def unavailable(self) -> tuple[str, ...]:
         """Dependents that the last run found unavailable (rules 4.3) and that still are, with what the seed said."""
-        refs = () if self.last is None else self.last.unavailable
+        steps = () if self.last is None else self.last.steps
+        refs = [each.resource for each in steps if each.unavailable]
         return tuple(f"{ref}: {why}" for ref in refs if (why := self._env.seed.unavailable(ref)))
 
     def views(self) -> dict[ResourceRef, WorkloadView | None]:
@@ -354,8 +470,9 @@ class Scaler:
         if order is None:
             return
         now, cancelled = self._env.clock.now(), OperationPhase.CANCELLED
-        self._env.operations.close(replace(order, phase=cancelled, message=reason, ended=now))
-        self._tell(ScalingResult(order.id, order.direction, order.trigger, now, now, {}, reason))
+        end = replace(order, phase=cancelled, message=reason, ended=now)
+        self._env.operations.close(end)
+        self._tell(end)
 
     def end(self, reason: str) -> None:
         """Ends the run under way, and a manual one that waits; no run starts before the next verdict."""
@@ -405,7 +522,7 @@ class Scaler:
         self.memory.turned(order.direction)
         scaling_run = self.scaling_run = ScalingRun(self._env, order, self.memory)
         self._env.operations.follow(order.id, scaling_run.operation)
-        scaling_messages.run_began(self._env, self._namespace, order)
+        messages.run_began(self._env, order)
         self._task = self._env.tasks.once(
             lambda: self._run(scaling_run), f"scaling run {self._namespace}"
         )
@@ -424,20 +541,20 @@ class Scaler:
 
     async def _run(self, scaling_run: ScalingRun) -> None:
         try:
-            result = await scaling_run.run()
+            end = await scaling_run.run()
         finally:
             self.scaling_run = self._task = None
             self._env.operations.close(scaling_run.operation())
-        if not result.failed and result.cancelled is None:
+        self.last, self._failed = end, end.failed
+        if not end.failed and end.phase is not OperationPhase.CANCELLED:
             self.memory.could_start.clear()
-        self.last, self._failed = result, result.failed
-        scaling_messages.run_ended(self._env, self._namespace, result)
-        self._tell(result)
+        messages.run_ended(self._env, end)
+        self._tell(end)
         self._begin_next(scaling_run)
 
-    def _tell(self, result: ScalingResult) -> None:
+    def _tell(self, end: ScalingRunStatus) -> None:
         for listener in tuple(self._listeners):
-            listener(result)
+            listener(end)
 
     def _begin_next(self, before: ScalingRun) -> None:
         """Starts what waited for the end of the run: a manual run, the other direction, or the same one again."""

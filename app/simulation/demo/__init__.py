@@ -6,9 +6,7 @@ seed         the simulated seed, its twin (an identical world without a watchdog
 program_api  calls the program's REST API
 show         polls the program, follows the scenario, and updates the screen
 screens      the screens for a terminal and for other outputs
-event_lines  what a screen shows at one instant, and events as lines of text: pure
-rows         the table of shoots: pure
-losses       nodes marked NotReady and machines deleted, in either world
+wording      what a screen shows at one instant, and events as lines of text: pure
+losses       nodes marked NotReady and machines deleted, in either world; what a closed gate has held back
 pod_story    what happens to the pods of the control planes, in either world, and the time that their restart saved
-gating       the shoots that only a closed gate kept from being scaled down: pure
 """

@@ -19,7 +19,7 @@ from app.core.config.values import ListenAddress
 from app.core.errors import WatchdogError
 from app.core.web.serving import AddressUnavailable, listening
 from app.simulation.manifests import EXTERNAL_SECRET_NAME, SECRET_NAME
-from app.simulation.scenarios.model import DemoMode, Scenario
+from app.simulation.scenarios.scenario import DemoMode, Scenario
 
 # Seconds from SIGTERM to SIGKILL.
 _PATIENCE: Final = 0.5

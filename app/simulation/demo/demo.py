@@ -7,6 +7,7 @@ import resource
 import tempfile
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO, TypeVar
 
@@ -20,13 +21,11 @@ from app.core.log import configure_logs
 from app.core.model.instants import format_duration
 from app.core.tasks import Tasks
 from app.simulation.demo.child import Child, claim, is_as_shipped, prober_file
-from app.simulation.demo.program_api import DemoClient
+from app.simulation.demo.program_api import read_shoots, session
 from app.simulation.demo.screens import LiveScreen, PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
 from app.simulation.demo.show import Show
-from app.simulation.scenarios.casting import cast
-from app.simulation.scenarios.model import OwnShoot
-from app.simulation.scenarios.scenario_file import find_scenario
+from app.simulation.scenarios.scenario import OwnShoot, cast, find_scenario
 from app.simulation.server import Loopback, SimulatedServers
 
 T = TypeVar("T")
@@ -178,11 +177,12 @@ class DemoRun:
 
     async def _show(self, kubeconfig: Path, log: Path, seed: Seed, opened: AsyncExitStack) -> Show:
         server, out = f"http://{self._addresses.api}", self._out
-        client = await opened.enter_async_context(DemoClient(server))
+        program = await opened.enter_async_context(session(server))
         console = Console(file=out)
-        live = out.isatty() and not console.is_dumb_terminal
-        screen = LiveScreen(console) if live else PlainScreen(out, gone=self._stop.set)
-        opened.callback(screen.close)
+        screen: LiveScreen | PlainScreen = PlainScreen(out, gone=self._stop.set)
+        if out.isatty() and not console.is_dumb_terminal:
+            screen = LiveScreen(console)
+            opened.enter_context(screen.live)
         patience = format_duration(HEALTH_TIMEOUT)
         hints = (
             f"The page: {server}/; in another terminal: dwd shoots --server {server}",
@@ -190,8 +190,7 @@ class DemoRun:
             f"Log: {log}. Machines are given up {patience} after their node; in Gardener after 10 min.",
         )
         show = Show(self._clock, self._scenario.name, self._parts, seed, screen, hints)
-        screen.open()
-        _ = self._tasks.shared(lambda: show.watch(client.shoots), "screen")
+        _ = self._tasks.shared(lambda: show.watch(partial(read_shoots, program)), "screen")
         _ = self._tasks.shared(lambda: self._play(show), "scenario")
         return show
 

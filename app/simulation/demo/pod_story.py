@@ -8,9 +8,9 @@ from math import inf
 from typing import Final, NamedTuple
 
 from app.simulation.builders import World
-from app.simulation.endpoints import service_of
 from app.simulation.identities import OPERATOR
-from app.simulation.scenarios.casting import short
+from app.simulation.scenarios.scenario import short
+from app.simulation.seed_pods import service_of
 from app.simulation.store import Happened, Object, StoreEvent
 from app.simulation.views import pod_view, ready, terminating
 from app.simulation.workloads import API_SERVER, ETCD_SERVICE, control_plane

@@ -11,19 +11,20 @@ from rich.table import Table
 from rich.text import Text
 
 from app.core.model.probing import ShootState
-from app.simulation.demo import event_lines
-from app.simulation.demo import rows as pure
-from app.simulation.demo.event_lines import (
+from app.simulation.demo import wording
+from app.simulation.demo.losses import Harm
+from app.simulation.demo.wording import (
+    CONTROLLERS,
     EventLine,
     Picture,
     Pods,
+    Row,
+    TrueReplicas,
     lost_words,
     pod_words,
     shoots,
     stamp,
 )
-from app.simulation.demo.losses import Harm
-from app.simulation.demo.rows import CONTROLLERS, Row, TrueReplicas
 
 _COLOURS: Final = {
     ShootState.UNPROTECTED: "bold white on red",
@@ -60,20 +61,15 @@ class LiveScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
         # No thread of its own draws: every picture is drawn when it is made, in the event loop.
-        self._live = Live(console=console, screen=True, auto_refresh=False)
-
-    def open(self) -> None:
-        self._live.start()
+        self.live = Live(console=console, screen=True, auto_refresh=False)
+        """Has the terminal while it is entered."""
 
     def show(self, picture: Picture) -> None:
         size = self._console.size
-        self._live.update(draw(picture, size.width, size.height), refresh=True)
+        self.live.update(draw(picture, size.width, size.height), refresh=True)
 
     def tell(self, told: EventLine) -> None:
         """Does nothing: the next picture contains the event."""
-
-    def close(self) -> None:
-        self._live.stop()
 
 
 def draw(picture: Picture, width: int, height: int) -> Group:
@@ -111,9 +107,9 @@ def _events(latest: Sequence[EventLine], width: int, room: int) -> list[Text]:
 
 def _head(picture: Picture, width: int) -> list[Text]:
     lost = picture.lost
-    title = _line(("dependency watchdog", "bold"), f"  {event_lines.stamp(picture.elapsed)}  ")
+    title = _line(("dependency watchdog", "bold"), f"  {wording.stamp(picture.elapsed)}  ")
     title.append(
-        f"scenario {picture.scenario}, {event_lines.shoots(len(picture.rows))}. Ctrl-C ends it."
+        f"scenario {picture.scenario}, {wording.shoots(len(picture.rows))}. Ctrl-C ends it."
     )
     hints = [line for each in picture.hints for line in _wrapped(_line(), each, width, "dim")]
     columns = ((Harm.NODE, "nodes"), (Harm.MACHINE, "machines"))
@@ -122,11 +118,13 @@ def _head(picture: Picture, width: int) -> list[Text]:
         for harm, name in columns
     ]
     if any(lost.below):
-        below = f"{event_lines.BELOW_LIMIT}: too few to act: {event_lines.below_words(lost)}"
+        below = f"{wording.BELOW_LIMIT}: too few to act: {wording.below_words(lost)}"
         compared.append(_line((below, "dim")))
     pods = [_pods(picture.pods)] if picture.pods else []
     state = (
-        (picture.trouble, "bold red") if picture.trouble else (pure.counted(picture.rows), "bold")
+        (picture.trouble, "bold red")
+        if picture.trouble
+        else (wording.counted(picture.rows), "bold")
     )
     return [title, *hints, _line(state), *compared, *pods]
 
@@ -140,7 +138,7 @@ def _compared(what: str, having: int, lacking: int) -> Text:
 def _pods(pods: Pods) -> Text:
     line = _compared("pods waiting", pods.waiting, pods.waiting_without)
     if pods.saving:
-        line.append(f"    {event_lines.saved_words(pods.saving)}")
+        line.append(f"    {wording.saved_words(pods.saving)}")
     return line
 
 
@@ -150,7 +148,7 @@ def _playing(picture: Picture, width: int) -> list[Text]:
     whole, lines = len(picture.rows), []
     for each in picture.running[:_SCENES]:
         left = _line((f"{max(each.ends - picture.now, 0):>4.0f} s ", "bold yellow"))
-        who = event_lines.who(each, whole)
+        who = wording.who(each, whole)
         first, *more = _wrapped(left, f"{who}  {each.scene.say}", width)
         first.stylize("bold", len(left), len(left) + len(who))
         lines += [first, *more]
@@ -165,7 +163,7 @@ def _between(picture: Picture) -> str:
     begin = "The scenario is over; the watchdog goes on." if picture.over else ""
     if not picture.unsettled:
         return begin or "All is quiet."
-    left = f"{event_lines.shoots(picture.unsettled)} not back to normal yet."
+    left = f"{wording.shoots(picture.unsettled)} not back to normal yet."
     return f"{begin or 'No scene plays;'} {left}"
 
 
@@ -178,7 +176,7 @@ def _table(rows: tuple[Row, ...], room: int) -> Table:
     for head in CONTROLLERS:
         table.add_column(head, no_wrap=True, justify="right", width=4)
     table.add_column("what happens", no_wrap=True, ratio=1, overflow="ellipsis")
-    kept, rest = pure.shown(rows, room)
+    kept, rest = wording.shown(rows, room)
     for each in kept:
         table.add_row(*_cells(each))
     if rest:
@@ -191,7 +189,7 @@ def _cells(row: Row) -> Iterable[Text]:
     yield Text(row.shoot, style="bold")
     yield Text(row.word, style=colour)
     yield Text(row.reason)
-    yield Text(pure.leases(row.leases))
+    yield Text(wording.leases(row.leases))
     for each in row.replicas:
         yield _replicas(each)
     yield Text(row.happens, style="yellow")
@@ -204,7 +202,7 @@ def _replicas(replicas: TrueReplicas | None) -> Text:
 
 
 def _stamp(told: EventLine) -> str:
-    return f"{event_lines.stamp(told.at):>6}  "
+    return f"{wording.stamp(told.at):>6}  "
 
 
 def _wrapped(head: Text, text: str, width: int, style: str = "") -> list[Text]:
@@ -231,16 +229,13 @@ class PlainScreen:
     """Writes lines."""
 
     stays = False
-    """Always false: there may be no person to end the demo."""
+    """There may be no person to end the demo."""
 
     def __init__(self, out: TextIO, gone: Callable[[], None]) -> None:
         """Writes to `out`; calls `gone` when its reader has closed it."""
         self._out, self._gone = out, gone
         self._due = EVERY
         self._begun = False
-
-    def open(self) -> None:
-        """Nothing is to be taken."""
 
     def show(self, picture: Picture) -> None:
         """Writes what the demo is, once; then a summary whenever one is due."""
@@ -259,9 +254,6 @@ class PlainScreen:
         """Writes what has happened."""
         self._write(f"{stamp(told.at):>6}  {told.text}")
 
-    def close(self) -> None:
-        """Nothing is to be given back."""
-
     def _write(self, line: str) -> None:
         if not write(self._out, line):
             self._gone()
@@ -269,7 +261,7 @@ class PlainScreen:
 
 def summary(picture: Picture) -> str:
     """States, losses and pods in one line."""
-    parts = [picture.trouble or pure.counted(picture.rows), lost_words(picture.lost)]
+    parts = [picture.trouble or wording.counted(picture.rows), lost_words(picture.lost)]
     if picture.pods:
         parts.append(pod_words(picture.pods))
     return f"= {'; '.join(parts)}"

@@ -14,15 +14,13 @@ from app.core.config.settings import DemoSettings
 from app.core.errors import NotFound
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.demo.event_lines import Pods
 from app.simulation.demo.losses import Comparison, Witness
 from app.simulation.demo.pod_story import History, PodWitness, Restart, saving
-from app.simulation.demo.rows import CONTROLLERS, TrueReplicas
+from app.simulation.demo.wording import CONTROLLERS, Pods, TrueReplicas
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.network import ServerPlace
-from app.simulation.scenarios.casting import PREFIX, Part, populate
-from app.simulation.scenarios.model import DemoMode, Scenario
 from app.simulation.scenarios.player import Player
+from app.simulation.scenarios.scenario import PREFIX, DemoMode, Part, Scenario, populate
 
 HEALTH_TIMEOUT: Final = 30.0
 """Seconds after which the simulated machine-controller-manager replaces a node that is not Ready. Gardener's default

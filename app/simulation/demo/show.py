@@ -3,20 +3,27 @@
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from app.core.clock import Clock
 from app.core.tasks import happens
-from app.simulation.demo import event_lines, rows
-from app.simulation.demo.event_lines import EventLine, Picture
-from app.simulation.demo.gating import GateOutcome, Met, met
-from app.simulation.demo.gating import by_scene as fates_by_scene
-from app.simulation.demo.losses import Comparison, by_scene, sorted_out
+from app.simulation.demo import wording
+from app.simulation.demo.losses import (
+    Comparison,
+    GateOutcome,
+    Met,
+    by_scene,
+    fates_by_scene,
+    met,
+    sorted_out,
+)
 from app.simulation.demo.pod_story import AllBack, Happening, saving
 from app.simulation.demo.program_api import NoDemoAnswer, ShootReport
+from app.simulation.demo.screens import LiveScreen, PlainScreen
 from app.simulation.demo.seed import Seed
-from app.simulation.scenarios.casting import Part
+from app.simulation.demo.wording import EventLine, Picture
 from app.simulation.scenarios.player import Performance
+from app.simulation.scenarios.scenario import Part
 
 LOOK: Final = 1.0
 """Seconds between requests to the program."""
@@ -26,31 +33,6 @@ _PATIENCE: Final = 20.0
 _SETTLING: Final = 180.0
 # The number of event lines that are kept.
 _LATEST: Final = 20
-
-
-class DemoScreen(Protocol):
-    """A screen of the demo."""
-
-    @property
-    def stays(self) -> bool:
-        """Whether the demo continues after the scenario until a person ends it."""
-        ...
-
-    def open(self) -> None:
-        """Begins."""
-        ...
-
-    def show(self, picture: Picture) -> None:
-        """Shows the current picture."""
-        ...
-
-    def tell(self, told: EventLine) -> None:
-        """Reports events."""
-        ...
-
-    def close(self) -> None:
-        """Closes the screen; later output remains visible."""
-        ...
 
 
 ShootStates = Callable[[], Awaitable[Mapping[str, ShootReport]]]
@@ -66,7 +48,7 @@ class Show:
         scenario: str,
         parts: Sequence[Part],
         seed: Seed,
-        screen: DemoScreen,
+        screen: LiveScreen | PlainScreen,
         hints: Sequence[str],
     ) -> None:
         self._clock, self._began = clock, clock.now()
@@ -78,7 +60,7 @@ class Show:
         self._latest: deque[EventLine] = deque(maxlen=_LATEST)
         self._ready, self._settled = asyncio.Event(), asyncio.Event()
         seed.player.subscribe(self._scene)
-        seed.pods.subscribe(lambda happening: self._tell(event_lines.pods_changed(happening)))
+        seed.pods.subscribe(lambda happening: self._tell(wording.pods_changed(happening)))
         seed.twin_pods.subscribe(self._twin)
 
     async def watch(self, source: ShootStates) -> None:
@@ -105,9 +87,7 @@ class Show:
             await asyncio.Event().wait()
         self._tell("the scenario is over; this ends when every shoot is back to normal")
         if not await happens(self._settled, _SETTLING):
-            self._tell(
-                f"{event_lines.shoots(self.picture().unsettled)} not back to normal; the end"
-            )
+            self._tell(f"{wording.shoots(self.picture().unsettled)} not back to normal; the end")
 
     def picture(self) -> Picture:
         """Returns the current picture."""
@@ -117,7 +97,7 @@ class Show:
             now=now,
             scenario=self._scenario,
             running=player.running,
-            rows=tuple(rows.worst_first(self._rows())),
+            rows=tuple(wording.worst_first(self._rows())),
             lost=self._seed.lost,
             latest=tuple(self._latest),
             hints=self._hints,
@@ -130,17 +110,17 @@ class Show:
         """Returns the losses, what was saved for pods, and what a gate has held back, by scene."""
         seed, whole = self._seed, len(self._parts)
         performances, restarts = seed.player.performances, seed.pods.restarts
-        lost = event_lines.summary(performances, self._by_scene(), seed.lost, whole)
+        lost = wording.summary(performances, self._by_scene(), seed.lost, whole)
         gated: list[str] = []
         if any(each.fate is GateOutcome.HELD_BACK for each in self._met):
             fates = fates_by_scene(performances, self._met)
-            gated = ["", *event_lines.summary_of_gate(performances, fates, whole)]
+            gated = ["", *wording.summary_of_gate(performances, fates, whole)]
         if not restarts:
             return [*lost, *gated]
         scenes = sorted_out(performances, restarts)
         saved = {number: saving(each, seed.twin_of) for number, each in scenes.items()}
         together = saving(restarts, seed.twin_of)
-        pods = event_lines.summary_of_pods(performances, saved, together, whole)
+        pods = wording.summary_of_pods(performances, saved, together, whole)
         return [*lost, "", *pods, *gated]
 
     # Looking.
@@ -152,7 +132,7 @@ class Show:
             self._trouble = f"No news from the program: {error}" if self._said else self._trouble
             return
         self._trouble = ""
-        for line in event_lines.changes(self._said, said, len(self._parts)):
+        for line in wording.changes(self._said, said, len(self._parts)):
             self._tell(line)
         self._met += met(self._said, said, self._clock.now())
         self._said = said
@@ -160,13 +140,13 @@ class Show:
         if all(each is not None and each.has_probed for each in reports):
             self._ready.set()
 
-    def _rows(self) -> list[rows.Row]:
+    def _rows(self) -> list[wording.Row]:
         acting: defaultdict[str, list[str]] = defaultdict(list)
         for performance in self._seed.player.running:
             for shoot in performance.shoots:
                 acting[shoot].append(performance.scene.action)
         return [
-            rows.row(
+            wording.row(
                 part.name,
                 self._said.get(part.namespace),
                 self._seed.replicas(part.namespace),
@@ -181,15 +161,15 @@ class Show:
     def _scene(self, performance: Performance) -> None:
         whole = len(self._parts)
         if performance.ended is None or not performance.scene.timing.lasting:
-            self._tell(event_lines.scene_begins(performance, whole))
+            self._tell(wording.scene_begins(performance, whole))
         else:
             lost = self._by_scene()[performance.number]
-            self._tell(event_lines.scene_ends(performance, whole, lost))
+            self._tell(wording.scene_ends(performance, whole, lost))
 
     def _twin(self, happening: Happening) -> None:
         # Of the twin only the end of a recovery is reported, for comparison with the world that has a watchdog.
         if isinstance(happening, AllBack):
-            self._tell(event_lines.without_us(happening))
+            self._tell(wording.without_us(happening))
 
     def _by_scene(self) -> Mapping[int, Comparison]:
         seed = self._seed

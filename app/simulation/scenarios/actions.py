@@ -1,7 +1,8 @@
-"""The actions of scenes, by name: what each is called, which options it has, and how it begins."""
+"""The actions of scenes, by name: what each is called, which options it has, what it touches, and how it begins."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator
@@ -17,10 +18,12 @@ from app.core.model.keys import (
     DurationOrZero,
     PositiveShare,
     Switch,
+    Text,
+    checked,
 )
+from app.core.model.names import is_label
 from app.simulation.builders import CONTROLLERS, World
 from app.simulation.parts import Fault
-from app.simulation.scenarios.model import ActionScope, Label, Touches
 from app.simulation.store import StoreEvent
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, control_plane
@@ -36,6 +39,26 @@ def one_of(what: str, choices: Iterable[str]) -> AfterValidator:
         return word
 
     return AfterValidator(validate)
+
+
+Label = Annotated[Text, checked(is_label, "a name of lower case letters, digits and -")]
+
+
+class ActionScope(StrEnum):
+    """The target of an action."""
+
+    SHOOT = "shoot"
+    SEED = "seed"
+
+
+class Touches(StrEnum):
+    """A property that only one action can change at a time."""
+
+    KUBECONFIG = "kubeconfig"
+    CLUSTER = "cluster"
+    CONTROLLERS = "controllers"
+    NODES = "nodes"
+    PODS = "pods"
 
 
 # Seconds by which what is slow takes longer, where a scenario does not say.

@@ -9,16 +9,16 @@ from typing import assert_never
 from app.core.clock import Clock
 from app.simulation.builders import World
 from app.simulation.parts import Fault
-from app.simulation.scenarios.casting import Part
-from app.simulation.scenarios.model import (
+from app.simulation.scenarios.actions import Touches
+from app.simulation.scenarios.scenario import (
     Everyone,
     Named,
     Nobody,
+    Part,
     Scenario,
     Scene,
     Since,
     Some,
-    Touches,
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from app.core.errors import ClusterError, Forbidden, Unreachable
-from app.simulation.server import rendering, tables
+from app.simulation.server import rendering
 from app.simulation.server.answers import (
     MERGE,
     PATCHES,
@@ -162,7 +162,7 @@ class ServerFront:
     def _list(self, request: web.BaseRequest, resource: ServedResource, page: StoredPage) -> object:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
-            return tables.table(
+            return rendering.table(
                 resource, page.items, self._premise.now(), page.version, page.continues
             )
         return rendering.listed(
@@ -179,7 +179,9 @@ class ServerFront:
     ) -> Callable[[Object], dict[str, Any]]:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
-            return lambda obj: tables.table(resource, (obj,), self._premise.now(), version_of(obj))
+            return lambda obj: rendering.table(
+                resource, (obj,), self._premise.now(), version_of(obj)
+            )
         if _PARTIAL in accept:
             return rendering.partial
         return lambda obj: rendering.shown(rendering.served(resource, obj))

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, Self
 import msgspec
 
 from app.core.errors import Invalid, trimmed
+from app.simulation.definitions import Rejected
 from app.simulation.deletion import DeleteOptions
 from app.simulation.store import Object
-from app.simulation.validation import Rejected
 
 VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 """The verbs of the methods that write."""

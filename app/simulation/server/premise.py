@@ -10,11 +10,11 @@ from app.simulation.builders import World
 from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.identities import OPERATOR
 from app.simulation.network import SEED
+from app.simulation.parts import Stream
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.shoot import ShootServer
-from app.simulation.store import ObjectKey
-from app.simulation.traffic import Host, SimulatedRequest, Write
-from app.simulation.watches import Stream
+from app.simulation.store import Object, ObjectKey
+from app.simulation.traffic import Host, SimulatedRequest
 
 PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
@@ -82,10 +82,10 @@ class Premise:
         denied = {(each.verb, each.group, each.resource, each.name) for each in self._world.denied}
         return user == OPERATOR or right not in denied
 
-    def wrote(self, write: Write) -> None:
+    def wrote(self, at: float, obj: Object, patch: Object, by: str, verb: str) -> None:
         """Records a write of a client to the seed."""
-        if self._shoot is None and write.ref.kind not in _NOT_IN_BOOKS:
-            self._world.journal.add(write)
+        if self._shoot is None and obj["kind"] not in _NOT_IN_BOOKS:
+            self._world.journal.enter(at, obj, patch, by, verb)
 
     def delete(self, key: ObjectKey, user: str, options: DeleteOptions) -> DeletionState:
         """Deletes an object in the name of a user; raises NotFound and Conflict."""

@@ -6,11 +6,11 @@ import msgspec
 
 from app.core.errors import Forbidden, Invalid
 from app.core.model.instants import rfc3339
+from app.simulation.definitions import Rejected
 from app.simulation.identities import API_SERVER, Identity, Right
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.premise import Premise
 from app.simulation.store import Object, ObjectKey
-from app.simulation.validation import Rejected
 
 _SHORTEST: Final = 600
 _LONGEST: Final = 1 << 32

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import web
 
@@ -16,9 +16,9 @@ from app.simulation.identities import API_SERVER, MASTERS, OPERATOR, WATCHDOG, W
 from app.simulation.memory import MemoryPlace, MemoryPort, MemoryTlsContext
 from app.simulation.network import SEED, ServerPlace
 from app.simulation.server.front import ServerFront
-from app.simulation.server.loopback import HOST, Loopback, Port
+from app.simulation.server.loopback import HOST, Loopback
 from app.simulation.server.premise import Premise
-from app.simulation.store import ObjectKey, Store
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import ApiServer, ConnectionLoss
 
 # Seconds for which an idle connection is kept; a real API server keeps it for 90 s.
@@ -28,16 +28,16 @@ _KEEP_ALIVE: Final = 100.0
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class ServerWatcher(Protocol):
-    """Stands between the API servers of a world and their requests."""
+class ServerWatcher:
+    """Stands between the API servers of a world and their requests; this one leaves them as they are."""
 
     def handler(self, handle: Handle) -> Handle:
         """Returns what answers the requests of a server in the place of `handle`."""
-        ...
+        return handle
 
     def api(self, api: ApiServer) -> ApiServer:
         """Returns what a server asks in the place of `api`."""
-        ...
+        return api
 
 
 class Fronts:
@@ -51,7 +51,7 @@ class Fronts:
         watch_delay: float = 0.0,
     ) -> None:
         """Makes nothing yet; `world` was made with this `place`."""
-        self._world, self._place, self._watcher = world, place, watcher
+        self._world, self._watcher = world, watcher or ServerWatcher()
         self._watch_delay = watch_delay
         self.seed_ca = place.authority(SEED)
         self.tokens = {
@@ -76,12 +76,10 @@ class Fronts:
             self._users,
             self._watch_delay,
         )
-        api, watcher = premise.api, self._watcher
-        if watcher is not None:
-            premise.api = watcher.api(api)
-        handle: Handle = ServerFront(premise).handle
+        api = premise.api
+        premise.api = self._watcher.api(api)
         return web.Server(
-            handle if watcher is None else watcher.handler(handle),
+            self._watcher.handler(ServerFront(premise).handle),
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE,
@@ -90,19 +88,11 @@ class Fronts:
 
     def prepare(self, name: str) -> None:
         """Creates the Namespaces of a shoot, for clients that list them; the stores themselves need none."""
-        _make_namespace(self._world.store, name)
-        _make_namespace(self._world.parts.shoots[name].store, manifests.LEASES)
-
-
-@dataclass(slots=True)
-class _Running:
-    """One API server and its port."""
-
-    port: Port
-    server: web.Server
-    api: ApiServer
-    route: Route
-    changed: asyncio.Event
+        shoots = self._world.parts.shoots
+        for store, known in ((self._world.store, name), (shoots[name].store, manifests.LEASES)):
+            key = ObjectKey("Namespace", "", known)
+            if store.find(key) is None:
+                store.create(key, {"apiVersion": "v1", "status": {"phase": "Active"}})
 
 
 class SimulatedServers:
@@ -116,16 +106,16 @@ class SimulatedServers:
             place: the ports.
         """
         self._world, self._place = world, place
-        self._running: dict[tuple[str, Route], _Running] = {}
+        self._served: set[str] = set()
         self._fronts = Fronts(world, place)
 
     async def start(self) -> None:
         """Starts the servers of the seed and of all shoots that have none yet; call it again after adding shoots."""
-        if (SEED, Route.INTERNAL) not in self._running:
+        if SEED not in self._served:
             self._place.show(SEED, self._fronts.seed_ca)
             await self._serve(SEED, Route.INTERNAL)
         for name in self._world.parts.shoots:
-            if (name, Route.INTERNAL) not in self._running:
+            if name not in self._served:
                 self._fronts.prepare(name)
                 for route in self._world.parts.secret_names:
                     await self._serve(name, route)
@@ -151,34 +141,31 @@ class SimulatedServers:
 
     def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
         """Cuts all connections to one API server by one route, including watches."""
-        self._running[name, route].port.cut()
+        self._place.port(name, route).cut()
 
     async def _serve(self, name: str, route: Route) -> None:
+        self._served.add(name)
         server, api = self._fronts.server(name, route)
-        port = self._place.port(name, route)
-        changed = asyncio.Event()
-        running = _Running(port, server, api, route, changed)
-        self._running[name, route] = running
+        port, changed = self._place.port(name, route), asyncio.Event()
+
+        async def follow() -> None:
+            """Applies faults: closes the port if connections are refused, stops answering if packets are dropped."""
+            while True:
+                match api.loss(route):
+                    case ConnectionLoss.REFUSED:
+                        port.shut()
+                    case ConnectionLoss.SWALLOWED:
+                        if not port.swallows:
+                            port.swallow()
+                    case None | ConnectionLoss.RESET:  # for a reset, connections are accepted first
+                        if not port.is_open:
+                            await port.open(server)
+                changed.clear()
+                await changed.wait()
+
         api.subscribe(changed.set)
         await port.open(server)
-        task = f"simulated {route} port of {name}"
-        _ = self._world.tasks.shared(lambda: self._follow(running), task)
-
-    async def _follow(self, running: _Running) -> None:
-        """Applies faults to a port: closes it if connections are refused, stops answering if packets are dropped."""
-        port = running.port
-        while True:
-            match running.api.loss(running.route):
-                case ConnectionLoss.REFUSED:
-                    port.shut()
-                case ConnectionLoss.SWALLOWED:
-                    if not port.swallows:
-                        port.swallow()
-                case None | ConnectionLoss.RESET:  # for a reset, connections are accepted first
-                    if not port.is_open:
-                        await port.open(running.server)
-            running.changed.clear()
-            await running.changed.wait()
+        _ = self._world.tasks.shared(follow, f"simulated {route} port of {name}")
 
 
 class MemoryServers:
@@ -235,10 +222,3 @@ class MemoryCredentials:
 
     async def refresh(self) -> None:
         """Does nothing: they are the same again."""
-
-
-def _make_namespace(store: Store, name: str) -> None:
-    """Creates a Namespace for clients that list them; the store itself needs none."""
-    key = ObjectKey("Namespace", "", name)
-    if store.find(key) is None:
-        store.create(key, {"apiVersion": "v1", "status": {"phase": "Active"}})

@@ -5,11 +5,12 @@ from contextlib import suppress
 
 import pytest
 
-from app.api.auth.budgets import MOST_WAITING, PATIENCE, BudgetSize, FairBudget, Reputation
+from app.api.auth.budgets import MOST_WAITING, PATIENCE, FairBudget, Reputation
+from app.api.limits import Allowance
 from app.core.clock import Clock
 from app.core.errors import Throttled
 
-SMALL = BudgetSize(rate=5, burst=5, in_flight=2)
+SMALL = Allowance(rate=5, burst=5, at_once=2)
 
 
 class Seed:
@@ -67,13 +68,13 @@ async def test_no_flood_makes_more_of_a_second_or_of_a_moment(seed):
     await asyncio.gather(*(seed.flood(f"{n}", rate=100, seconds=10) for n in range(4)))
     began, ended = seed.asked[0][0], seed.asked[-1][0]
     assert len(seed.asked) == pytest.approx(SMALL.burst + SMALL.rate * (ended - began), abs=1)
-    assert seed.most == SMALL.in_flight
+    assert seed.most == SMALL.at_once
 
 
 async def test_slow_answers_are_never_more_than_what_may_be_in_flight():
     seed = Seed(takes=2.0)
     await asyncio.gather(*(seed.flood(f"{n}", rate=100, seconds=10) for n in range(4)))
-    assert seed.most == SMALL.in_flight
+    assert seed.most == SMALL.at_once
 
 
 async def test_whoever_asks_for_little_waits_for_one_round_of_those_who_ask_for_much(seed):
@@ -108,7 +109,7 @@ async def test_nobody_waits_for_longer_than_three_seconds(seed):
 
 
 async def test_of_one_who_has_too_many_that_wait_no_more_are_taken(seed):
-    waiting = [asyncio.ensure_future(seed._in_vain("a")) for _ in range(SMALL.in_flight + 20)]
+    waiting = [asyncio.ensure_future(seed._in_vain("a")) for _ in range(int(SMALL.at_once) + 20)]
     await asyncio.sleep(0)
     with pytest.raises(Throttled, match="of one caller or address"):
         await seed.ask("a")
@@ -155,4 +156,4 @@ async def test_a_review_that_fails_gives_its_turn_back(seed):
 def test_all_budgets_together_are_twenty_a_second_and_ten_in_flight():
     shares = [each.value for each in Reputation]
     assert sum(each.rate for each in shares) == 20
-    assert sum(each.in_flight for each in shares) == 10
+    assert sum(each.at_once for each in shares) == 10

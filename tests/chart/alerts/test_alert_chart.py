@@ -56,14 +56,6 @@ def another(value: Any) -> Any:
     return value / 2 if 0 < value < 1 else value + 3
 
 
-def test_without_a_wish_there_are_no_alerts(render: Renderer):
-    assert not render().of("PrometheusRule")
-
-
-def test_where_the_prometheus_operator_is_not_installed_there_are_none(render: Renderer):
-    assert not render(values={"alerts": ON}, apis=()).of("PrometheusRule")
-
-
 def test_the_plain_rules_are_what_the_chart_renders_by_default(renders: Renderer):
     links = RULES.read_text(encoding="utf-8").replace(
         "runbook_url: docs/", "runbook_url: https://docs/"
@@ -78,13 +70,6 @@ def test_without_a_runbook_that_can_be_reached_there_are_no_alerts(renders: Rend
     said = renders.refusal(values={"alerts": {**ON, "runbookUrl": "docs/runbook.md"}})
     assert "alerts" in said
     assert "runbookUrl" in said
-
-
-def test_labels_and_annotations_are_those_of_the_values(render: Renderer):
-    made = rendered(render, labels={"prometheus": "seed"}, annotations={"owner": "me"})
-    assert made["metadata"]["labels"]["prometheus"] == "seed"
-    assert made["metadata"]["labels"]["app.kubernetes.io/name"] == "dependency-watchdog"
-    assert made["metadata"]["annotations"] == {"owner": "me"}
 
 
 def test_each_alert_has_the_labels_that_an_alertmanager_routes_by(render: Renderer):

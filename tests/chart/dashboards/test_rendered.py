@@ -12,9 +12,6 @@ pytestmark = pytest.mark.real
 NAMES = {SEED, SHOOT}
 CHOSEN = {
     "enabled": True,
-    "namespace": "monitoring",
-    "labels": {"dashboard.example.org/seed": "true"},
-    "annotations": {"grafana_folder": "Gardener"},
     "seedLabel": "cluster",
     "apiUrl": "https://watchdog.example.org/seed-1",
     "runbookUrl": "https://wiki.example.org/watchdog",
@@ -49,16 +46,6 @@ def test_each_dashboard_is_a_config_map_with_the_content_of_its_file(renders):
     assert set(found) == NAMES
     for name in NAMES:
         assert without_constants(found[name]) == without_constants(dashboard(name))
-
-
-def test_names_namespace_labels_and_annotations_are_those_of_the_values(renders):
-    rendering = renders(values={"dashboards": CHOSEN})
-    for name in NAMES:
-        found = rendering.one("ConfigMap", f"dependency-watchdog-dashboard-{name}")["metadata"]
-        assert found["namespace"] == "monitoring"
-        assert found["labels"]["dashboard.example.org/seed"] == "true"
-        assert found["labels"]["app.kubernetes.io/component"] == "dashboards"
-        assert found["annotations"] == {"grafana_folder": "Gardener"}
 
 
 def test_the_constants_of_a_dashboard_are_those_of_the_values(renders):

@@ -4,6 +4,7 @@ import io
 import re
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -121,8 +122,9 @@ def test_the_command_lines_of_gardener_are_taken_without_a_word(words):
     ids=lambda words: words[0],
 )
 def test_warnings_about_flags_come_with_the_command(words):
-    command = read(*words)
-    assert [each.path for each in command.warnings] == [words[-1].partition("=")[0]]
+    command = read(*words, environ={"DWD_SHOTS": "3"})
+    flag = words[-1].partition("=")[0]
+    assert [each.path for each in command.warnings] == [flag, "DWD_SHOTS"]
 
 
 def test_the_files_of_serve_are_both_required():
@@ -131,15 +133,6 @@ def test_the_files_of_serve_are_both_required():
         "dwd serve: --prober-config-file: is required (or DWD_PROBER_CONFIG_FILE)\n"
         "dwd serve: --weeder-config-file: is required (or DWD_WEEDER_CONFIG_FILE)\n"
     )
-
-
-def test_warnings_about_variables_come_with_the_command():
-    command = read("demo", environ={"DWD_SHOTS": "3"})
-    assert [each.path for each in command.warnings] == ["DWD_SHOTS"]
-
-
-def test_no_command_is_a_mistake():
-    assert refused() == (f"dwd: command: is missing: one of {NAMED}; see dwd --help\n")
 
 
 @pytest.mark.parametrize(
@@ -172,6 +165,22 @@ def test_the_flags_of_a_command_itself_come_before_those_that_all_have():
     assert flags[:4] == ["nodes", "history", "watch", "server"]
 
 
+NO_FILE = "FILE: is missing: name the files to check"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), f"dwd: command: is missing: one of {NAMED}; see dwd --help"),
+        (("version", "--long"), "dwd version: --long: unknown flag"),
+        (("check-config",), f"dwd check-config: {NO_FILE}"),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+def test_what_is_missing_or_too_much_is_a_mistake(words, message):
+    assert refused(*words) == f"{message}\n"
+
+
 def test_mistakes_come_one_a_line():
     assert refused("demo", "--shoots=0", "--nodes=1", "--seed=-1", "--speed=0") == (
         "dwd demo: --shoots: must be 1 or more, not 0\n"
@@ -195,10 +204,6 @@ def test_the_scenarios_of_the_demo_are_listed_one_a_line():
     assert all(len(line.split()) > 3 for line in lines)
 
 
-def test_version_takes_no_flags():
-    assert refused("version", "--long") == "dwd version: --long: unknown flag\n"
-
-
 @pytest.mark.parametrize("word", ["-h", "-help", "--help", "help"])
 def test_help_names_all_commands(word):
     command = parse([word], {})
@@ -214,28 +219,19 @@ def test_help_is_given_for_each_command_whatever_else_is_wrong(name, word):
     assert command.text.startswith(f"Usage: dwd {name}")
 
 
-def test_help_has_type_default_and_reason_of_a_flag():
-    command = parse(["prober", "--help"], {})
-    assert isinstance(command, Help)
-    assert "  --leader-elect-retry-period DURATION\n      The pause between" in command.text
-    assert "(default 2s)" in command.text
-    assert all(len(line) <= 100 for line in command.text.splitlines())
-
-
-def test_version_says_what_runs():
+def test_version_says_what_runs(monkeypatch):
     assert versions().startswith(f"dependency-watchdog {own_version()} (CPython 3.")
+    absent = Mock(side_effect=PackageNotFoundError("dependency-watchdog"))
+    monkeypatch.setattr("importlib.metadata.version", absent)
+    assert own_version() == "unknown", "it was never installed"
 
 
-def test_a_program_that_was_never_installed_has_an_unknown_version(monkeypatch):
-    def is_absent(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("importlib.metadata.version", is_absent)
-    assert own_version() == "unknown"
-
-
-def test_a_valid_file_ends_with_0():
+def test_a_valid_file_ends_with_0_and_warnings_of_variables_are_printed_too():
     assert checked(GOOD) == (0, f"{GOOD}: the prober file is valid\n", "")
+    command = read("check-config", GOOD, environ={"DWD_KINDS": "prober"})
+    err = io.StringIO()
+    assert check_config(command, io.StringIO(), err) == 0
+    assert err.getvalue().startswith("dwd check-config: warning: DWD_KINDS: unknown variable")
 
 
 def test_a_wrong_file_ends_with_2_and_the_others_are_checked_too():
@@ -307,16 +303,3 @@ def test_a_file_with_exec_probes_is_wrong_unless_the_check_allows_them():
     assert err == f"{EXEC}: line 40: endpointProbes[3].exec: needs the flag --allow-exec\n"
     assert checked("--allow-exec", EXEC) == (0, f"{EXEC}: the prober file is valid\n", "")
     assert checked("--allow-exec=false", EXEC)[0] == 2
-
-
-def test_no_file_is_a_mistake():
-    assert refused("check-config") == (
-        "dwd check-config: FILE: is missing: name the files to check\n"
-    )
-
-
-def test_a_variable_that_is_unknown_is_named_by_the_check_too():
-    command = read("check-config", GOOD, environ={"DWD_KINDS": "prober"})
-    err = io.StringIO()
-    assert check_config(command, io.StringIO(), err) == 0
-    assert err.getvalue().startswith("dwd check-config: warning: DWD_KINDS: unknown variable")

@@ -2,6 +2,7 @@
 
 import hashlib
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,73 +57,41 @@ def test_a_hash_may_be_written_in_capitals_and_a_file_in_json():
     assert table(text).caller(ALICE) == Caller("alice", Role.OPERATOR)
 
 
+LIST = "(file): must be a list of callers, each with name, role and sha256"
+KEYS = "has an unknown key; the keys are name, role and sha256"
+NAME = "line 1: [0].name: must be a name of at most 100 printable characters"
+ROLE = "line 2: [0].role: must be viewer, operator or admin"
+SHA = "line 3: [0].sha256: must be the SHA-256 of a token"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", ["(file): must be a list of callers, each with name, role and sha256"]),
-        ("[]", ["line 1: (file): must be a list of callers, each with name, role and sha256"]),
-        (
-            f"tokens: {CANARY}",
-            ["line 1: (file): must be a list of callers, each with name, role and sha256"],
-        ),
+        ("", [LIST]),
+        ("[]", [f"line 1: {LIST}"]),
+        (f"tokens: {CANARY}", [f"line 1: {LIST}"]),
         (f"- {CANARY}", ["line 1: [0]: must be a mapping"]),
-        (
-            entry() + f"  {CANARY}: 1\n",
-            ["line 4: [0]: has an unknown key; the keys are name, role and sha256"],
-        ),
+        (f"- !!python/name:{CANARY} x", ["line 1: [0]: must be a mapping"]),
+        (entry() + f"  {CANARY}: 1\n", [f"line 4: [0]: {KEYS}"]),
         (
             entry().replace("name", "Name"),
-            [
-                "line 1: [0]: has an unknown key; the keys are name, role and sha256",
-                "line 1: [0].name: is required",
-            ],
+            [f"line 1: [0]: {KEYS}", "line 1: [0].name: is required"],
         ),
-        (
-            "- {name: alice}",
-            ["line 1: [0].role: is required", "line 1: [0].sha256: is required"],
-        ),
+        ("- {name: alice}", ["line 1: [0].role: is required", "line 1: [0].sha256: is required"]),
         ("- name:\n  role: admin\n  sha256: " + digest("x"), ["line 1: [0].name: is required"]),
-        (entry("'  '"), ["line 1: [0].name: must be a name of at most 100 printable characters"]),
-        (
-            entry("x" * 101),
-            ["line 1: [0].name: must be a name of at most 100 printable characters"],
-        ),
-        (
-            entry('"a\\u202eb"'),
-            ["line 1: [0].name: must be a name of at most 100 printable characters"],
-        ),
+        (entry("'  '"), [NAME]),
+        (entry("x" * 101), [NAME]),
+        (entry('"a\\u202eb"'), [NAME]),
         (entry("12"), ["line 1: [0].name: must be a string; quote it"]),
-        (entry(role="root"), ["line 2: [0].role: must be viewer, operator or admin"]),
-        (entry(role="[admin]"), ["line 2: [0].role: must be viewer, operator or admin"]),
-        (
-            f"- name: alice\n  role: admin\n  sha256: {CANARY}\n",
-            ["line 3: [0].sha256: must be the SHA-256 of a token: 64 hexadecimal digits"],
-        ),
-        (
-            f"- name: alice\n  role: admin\n  sha256: {digest(ALICE)[:-1]}\n",
-            ["line 3: [0].sha256: must be the SHA-256 of a token: 64 hexadecimal digits"],
-        ),
-        (
-            entry(token=""),
-            ["line 3: [0].sha256: must be the SHA-256 of a token, not of the empty string"],
-        ),
-        (
-            entry() + entry(token=BOB),
-            ["line 4: [1].name: is also that of [0] on line 1"],
-        ),
-        (
-            entry() + entry("bob"),
-            ["line 6: [1].sha256: is also that of [0] on line 1"],
-        ),
-        (
-            entry() + "  role: admin\n",
-            ["line 4: [0].role: is given twice, first on line 2"],
-        ),
+        (entry(role="root"), [ROLE]),
+        (entry(role="[admin]"), [ROLE]),
+        (f"- name: alice\n  role: admin\n  sha256: {CANARY}\n", [f"{SHA}: 64 hexadecimal digits"]),
+        (entry().replace(digest(ALICE), digest(ALICE)[:-1]), [f"{SHA}: 64 hexadecimal digits"]),
+        (entry(token=""), [f"{SHA}, not of the empty string"]),
+        (entry() + entry(token=BOB), ["line 4: [1].name: is also that of [0] on line 1"]),
+        (entry() + entry("bob"), ["line 6: [1].sha256: is also that of [0] on line 1"]),
+        (entry() + "  role: admin\n", ["line 4: [0].role: is given twice, first on line 2"]),
         (b"\xff\xfe" + CANARY.encode(), ["(file): is not UTF-8 text (byte 0)"]),
-        (
-            f"- !!python/name:{CANARY} x",
-            ["line 1: [0]: must be a mapping"],
-        ),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_exact_message_and_no_value(text, expected):
@@ -154,7 +123,10 @@ def written(path: Path, text: str, mode=0o600):
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o646])
 async def test_a_file_that_others_may_read_or_write_is_refused(tmp_path, mode):
-    path = written(tmp_path / "tokens", entry(), mode)
+    (tmp_path / "link").symlink_to(written(tmp_path / "tokens", entry(), mode))
+    with pytest.raises(ConfigurationError, match="may be read or written by others"):
+        await load_token_file(tmp_path / "link", Clock.of_loop())
+    path = tmp_path / "tokens"
     with pytest.raises(ConfigurationError) as caught:
         await load_token_file(path, Clock.of_loop())
     assert str(caught.value) == (
@@ -166,16 +138,6 @@ async def test_a_file_that_others_may_read_or_write_is_refused(tmp_path, mode):
 async def test_its_owner_and_group_may_read_it(tmp_path, mode):
     found = await load_token_file(written(tmp_path / "t", entry(), mode), Clock.of_loop())
     assert found.value.caller(ALICE) == Caller("alice", Role.VIEWER)
-
-
-async def test_a_link_is_as_open_as_what_it_leads_to(tmp_path):
-    target = written(tmp_path / "target", entry(), 0o644)
-    (tmp_path / "link").symlink_to(target)
-    with pytest.raises(ConfigurationError, match="may be read or written by others"):
-        await load_token_file(tmp_path / "link", Clock.of_loop())
-    target.chmod(0o600)
-    found = await load_token_file(tmp_path / "link", Clock.of_loop())
-    assert found.trouble is None
 
 
 async def test_a_file_that_changes_is_read_again_within_seconds(tmp_path):
@@ -192,49 +154,38 @@ async def test_a_file_that_changes_is_read_again_within_seconds(tmp_path):
     assert EVERY <= 10
 
 
-async def test_a_file_that_became_wrong_is_reported_once_and_the_good_one_stays(tmp_path):
+HARM = {
+    "gone": "(file): cannot be read: No such file or directory",
+    "open": "(file): may be read or written by others (mode 0644); at most 0640 is allowed",
+    "folder": "(file): cannot be read: Is a directory",
+    "huge": "(file): is larger than 1048576 bytes",
+    "wrong": "line 1: [0]: must be a mapping",
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+async def test_while_it_cannot_be_used_the_good_one_stays_and_that_is_said_once(tmp_path, harm):
     path = written(tmp_path / "tokens", entry())
     found = await load_token_file(path, Clock.of_loop())
-    written(path, f"- {CANARY}")
+    path.unlink()
+    match harm:
+        case "folder":
+            path.mkdir()
+        case "open":
+            written(path, entry(), 0o644)
+        case "huge" | "wrong":
+            written(path, f"- {CANARY}" if harm == "wrong" else " " * (1024 * 1024 + 1))
+        case _:
+            pass
     with capture_logs() as logged:
         await found.check()
         await found.check()
+    assert found.trouble == f"{path}: {HARM[harm]}"
     assert found.value.caller(ALICE) is not None
-    assert found.trouble == f"{path}: line 1: [0]: must be a mapping"
     assert [each["log_level"] for each in logged] == ["error"]
     assert CANARY not in repr(logged)
-
-
-@pytest.mark.parametrize("harm", ["gone", "open", "folder", "huge"])
-async def test_a_file_that_cannot_be_used_any_more_changes_nothing_but_what_is_said(tmp_path, harm):
-    path = written(tmp_path / "tokens", entry())
-    found = await load_token_file(path, Clock.of_loop())
-    if harm == "open":
-        path.chmod(0o644)
-    elif harm == "huge":
-        written(path, " " * (1024 * 1024 + 1))
-    else:
-        path.unlink()
-        if harm == "folder":
-            path.mkdir()
-    await found.check()
-    expected = {
-        "gone": "cannot be read: No such file or directory",
-        "open": "may be read or written by others (mode 0644); at most 0640 is allowed",
-        "folder": "cannot be read: Is a directory",
-        "huge": "is larger than 1048576 bytes",
-    }
-    assert found.trouble == f"{path}: (file): {expected[harm]}"
-    assert found.value.caller(ALICE) is not None
-
-
-async def test_a_file_that_is_right_again_is_no_trouble_any_more(tmp_path):
-    path = written(tmp_path / "tokens", entry())
-    found = await load_token_file(path, Clock.of_loop())
-    path.chmod(0o644)
-    await found.check()
-    assert found.trouble is not None
-    path.chmod(0o600)
+    (path.rmdir if harm == "folder" else partial(path.unlink, missing_ok=True))()
+    written(path, entry())
     await found.check()
     assert found.trouble is None
 

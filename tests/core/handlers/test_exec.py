@@ -81,23 +81,42 @@ async def test_it_runs_the_command_in_the_container_of_its_address():
     assert door.opened[0][1] == ("shoot--foo--bar", "a", "c", ("check", "-v"))
 
 
-async def test_exit_code_0_passes():
-    assert (await run(Frame(1, b"words"), WELL)).outcome is SUCCESS
+WAS_REFUSED = Forbidden("create pods/exec in a: 403 (Forbidden)", status=403)
+SAYS_WHY = ended(reason="InternalError", message="no such file: /check\nat all")
+UNKNOWN = "the stream ended without the command's exit status"
+RUNS = {
+    "exit code 0": ([Frame(1, b"words"), WELL], {}, SUCCESS, "exit code 0"),
+    "a failure with 0, as with the kubelet": ([ended("0")], {}, SUCCESS, "exit code 0"),
+    **{
+        f"exit code {code}": ([ended(code)], {}, FAILURE, f"exit code {code}")
+        for code in ("1", "137")
+    },
+    "the beginning of both outputs, on one line": (
+        [Frame(1, b"no\x07 db\n"), Frame(2, "schrödinger".encode()), ended("3")],
+        {},
+        FAILURE,
+        "exit code 3: no db schrödinger",
+    ),
+    "other channels": (
+        [Frame(0, b"x"), Frame(4, b"x"), Frame(255, b"\x01"), ended("3")],
+        {},
+        FAILURE,
+        "exit code 3",
+    ),
+    "why it was not run": ([SAYS_WHY], {}, ERROR, "not run: no such file: /check at all"),
+    "a refusal": ([], {"refusal": WAS_REFUSED}, ERROR, str(WAS_REFUSED)),
+    "no end": ([Frame(1, b"x"), 60.0, WELL], {}, FAILURE, "the command did not end within 2 s"),
+    "no beginning": ([WELL], {"before": 60.0}, ERROR, "the API server did not start it within 2 s"),
+    "no status": ([], {}, ERROR, UNKNOWN),
+    "output without a status": ([Frame(1, b"x")], {}, ERROR, UNKNOWN),
+    "a stream that breaks": ([Frame(1, b"x"), Unreachable("it broke")], {}, ERROR, "it broke"),
+}
 
 
-@pytest.mark.parametrize("code", ["1", "2", "126", "137", "255"])
-async def test_another_exit_code_is_a_failure(code):
-    found = await run(ended(code))
-    assert (found.outcome, found.message) == (FAILURE, f"exit code {code}")
-
-
-async def test_a_failure_with_exit_code_0_passes_as_with_the_kubelet():
-    assert (await run(ended("0"))).outcome is SUCCESS
-
-
-async def test_the_beginning_of_both_outputs_is_in_the_message_on_one_line():
-    found = await run(Frame(1, b"no\x07 db\n"), Frame(2, "schrödinger".encode()), ended("3"))
-    assert found.message == "exit code 3: no db schrödinger"
+@pytest.mark.parametrize(("script", "given", "outcome", "message"), RUNS.values(), ids=RUNS)
+async def test_what_a_run_of_a_command_means(script, given, outcome, message):
+    found = await run(*script, **given)
+    assert (found.outcome, found.message) == (outcome, message)
 
 
 async def test_output_that_is_no_text_and_without_end_stays_short():
@@ -117,11 +136,6 @@ async def test_of_a_command_s_output_no_more_is_kept_than_the_kubelet_keeps():
         tracemalloc.stop()
     assert found.outcome is FAILURE
     assert most < 128 * 1024
-
-
-async def test_other_channels_say_nothing():
-    found = await run(Frame(0, b"x"), Frame(4, b"x"), Frame(255, b"\x01"), ended("3"))
-    assert found.message == "exit code 3"
 
 
 @pytest.mark.parametrize(
@@ -150,35 +164,6 @@ async def test_a_status_that_tells_no_exit_code_is_an_error(status):
     found = await run(status)
     assert found.outcome is ERROR
     assert len(found.message) <= 300
-
-
-async def test_a_status_that_says_why_it_was_not_run_is_passed_on():
-    found = await run(ended(reason="InternalError", message="no such file: /check\nat all"))
-    assert found.message == "not run: no such file: /check at all"
-
-
-@pytest.mark.parametrize(
-    "script",
-    [(), (Frame(1, b"x"),), (Frame(1, b"x"), Unreachable("the stream broke"))],
-    ids=["nothing", "output", "broken"],
-)
-async def test_a_stream_without_a_status_is_an_error(script):
-    assert (await run(*script)).outcome is ERROR
-
-
-async def test_a_refusal_of_the_api_server_is_an_error_with_its_reason():
-    found = await run(refusal=Forbidden("create pods/exec in a: 403 (Forbidden)", status=403))
-    assert (found.outcome, found.message) == (ERROR, "create pods/exec in a: 403 (Forbidden)")
-
-
-async def test_a_command_that_does_not_end_is_a_failure():
-    found = await run(Frame(1, b"x"), 60.0, WELL)
-    assert (found.outcome, found.message) == (FAILURE, "the command did not end within 2 s")
-
-
-async def test_an_api_server_that_does_not_begin_it_is_an_error():
-    found = await run(WELL, before=60.0)
-    assert (found.outcome, found.message) == (ERROR, "the API server did not start it within 2 s")
 
 
 async def test_without_a_door_no_command_is_run():

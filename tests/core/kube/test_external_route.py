@@ -20,6 +20,7 @@ from app.core.errors import (
 from app.core.kube import kubeconfig as kubeconfig_module
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.model.shoots import Route, SecretView
+from app.core.name_lookup import IpAddress
 from tests.core.kube import test_shoot
 from tests.core.kube.server import serving, until
 from tests.core.kube.test_shoot import NAMESPACE, api, kubeconfig
@@ -74,7 +75,7 @@ class Dns:
         if isinstance(answer, Exception):
             raise answer
         found = answer.pop(0) if isinstance(answer[0], list) else answer
-        return tuple((socket.AF_INET, each) for each in found)
+        return tuple(IpAddress(socket.AF_INET, each) for each in found)
 
 
 async def failing(handler, within=1.0, **more):
@@ -370,6 +371,3 @@ async def test_three_hundred_dead_names_do_not_keep_the_others_waiting(dns):
         dns.hangs = False
         dns.open.set()
         assert await (await connector.connect(external(Named(server)))).version() == "v1.35.4"
-
-
-# Answers.

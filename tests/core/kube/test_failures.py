@@ -3,8 +3,12 @@
 import pytest
 
 from app.core import errors
-from app.core.kube import failures
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import (
+    RequestedRight,
+    error_of_exception,
+    error_of_status,
+    retry_after_of,
+)
 
 ASKED = RequestedRight("patch", "deployments", "ns/kcm")
 
@@ -31,7 +35,7 @@ ASKED = RequestedRight("patch", "deployments", "ns/kcm")
     ],
 )
 def test_each_status_has_its_error(status, kind):
-    error = failures.of_status(ASKED, status)
+    error = error_of_status(ASKED, status)
     assert type(error) is kind
     assert error.status == status
     assert str(error).startswith("patch deployments in ns/kcm: ")
@@ -57,7 +61,7 @@ def test_each_status_has_its_error(status, kind):
     ],
 )
 def test_retry_after_is_read_in_both_forms(header, date, seconds):
-    assert failures.pause(header, date) == seconds
+    assert retry_after_of(header, date) == seconds
 
 
 @pytest.mark.parametrize(
@@ -75,6 +79,6 @@ def test_retry_after_is_read_in_both_forms(header, date, seconds):
     ],
 )
 def test_exceptions_of_libraries_become_our_own(error, kind, text):
-    got = failures.of_exception(ASKED, error)
+    got = error_of_exception(ASKED, error)
     assert type(got) is kind
     assert text in str(got)

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import LimitExceeded
 from app.core.kube.client import MAX_LINE, WatchSilent, lines_of
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import RequestedRight
 
 ASKED = RequestedRight("watch", "pods")
 

@@ -10,7 +10,6 @@ import pytest
 
 from app.core.errors import (
     BadAnswer,
-    CertificateUntrusted,
     ClusterError,
     Forbidden,
     LimitExceeded,
@@ -18,11 +17,10 @@ from app.core.errors import (
 )
 from app.core.kube import pods
 from app.core.kube.client import ApiRequest
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import RequestedRight
 from app.core.kube.pods import ContainerExec
 from app.core.kube.seed_api import URGENT_IN_FLIGHT, Budget
-from tests.core.kube.server import api_at, server_context, serving, until
-from tests.support.certs import Authority
+from tests.core.kube.server import api_at, serving, until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -70,9 +68,10 @@ async def test_it_asks_for_the_upgrade_with_the_command_word_by_word():
     async def handler(asked):
         await agree(asked, message(WELL), CLOSE)
 
-    async with serving(handler) as server, execs_at(server) as (execs, _):
+    async with serving(handler) as server, execs_at(server) as (execs, metrics):
         await frames(execs, "/bin/sh", "-c", "a b&command=c#d+%41")
         (asked,) = server.asked
+    assert metrics.requests.labels("seed", "GET", "101")._value.get() == 1
     assert (asked.method, asked.path) == ("GET", "/api/v1/namespaces/ns/pods/pod/exec")
     assert asked.query == {
         "container": "main",
@@ -178,18 +177,6 @@ async def test_an_answer_that_switches_to_something_else_is_refused():
         await outcome(handler)
 
 
-async def test_a_server_that_is_not_the_seed_is_not_asked():
-    context = server_context(Authority.create("somebody else").server())
-
-    async def handler(asked):
-        await agree(asked, message(WELL))
-
-    async with serving(handler, context) as server, execs_at(server) as (execs, _):
-        with pytest.raises(CertificateUntrusted):
-            await frames(execs)
-        assert server.asked == []
-
-
 async def test_an_answer_that_does_not_come_ends(monkeypatch):
     monkeypatch.setattr(pods, "WITHIN", 0.2)
 
@@ -228,24 +215,6 @@ async def test_leaving_closes_the_connection_though_the_other_side_goes_on(how):
         left = loop.time()
         await until(lambda: not server.open)
         assert loop.time() - left < 3
-
-
-async def test_leaving_takes_no_longer_than_a_short_goodbye():
-    async with serving(endless) as server, execs_at(server) as (execs, _):
-        loop = asyncio.get_running_loop()
-        async with execs.open("ns", "pod", "main", ("yes",)) as opened:
-            await anext(opened)
-            before = loop.time()
-        assert loop.time() - before < 3
-
-
-async def test_each_upgrade_is_counted_with_its_code():
-    async def handler(asked):
-        await agree(asked, message(WELL), CLOSE)
-
-    async with serving(handler) as server, execs_at(server) as (execs, metrics):
-        await frames(execs)
-        assert metrics.requests.labels("seed", "GET", "101")._value.get() == 1
 
 
 async def test_leaving_ends_the_connection_though_somebody_keeps_the_stream():

@@ -7,7 +7,7 @@ import pytest
 
 from app.core.errors import Forbidden, LeadershipLost, NotFound, Unauthorized
 from app.core.kube.client import ApiRequest, WatchSilent
-from app.core.kube.failures import RequestedRight
+from app.core.kube.connections import RequestedRight
 from app.core.kube.seed_api import Budget
 from tests.core.kube.server import api_of
 

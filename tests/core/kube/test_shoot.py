@@ -10,7 +10,6 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.errors import (
-    BadAnswer,
     CertificateUntrusted,
     CredentialRefused,
     LimitExceeded,
@@ -182,20 +181,15 @@ async def test_nodes_that_do_not_fit_into_one_answer_are_read_in_pages_for_an_ho
         assert server.asked[7].query == {"resourceVersion": "0"}
 
 
-async def test_too_many_leases_are_refused_in_one_answer(monkeypatch):
-    monkeypatch.setattr(shoot_module, "MAX_LEASES", 1000)
-
-    async def ignores_limits(asked):
-        await asked.answer(page("LeaseList", [lease(1)] * 1001, 10**9, 0))
-
-    async with serving(ignores_limits) as server, connecting() as connector:
-        with pytest.raises(LimitExceeded) as caught:
-            await (await connector.connect(secret(server))).leases()
-        assert caught.value.limit == "count"
-
-
-@pytest.mark.parametrize("items", [500, 0])
-async def test_pages_without_end_end(items):
+@pytest.mark.parametrize(
+    ("items", "pages"),
+    [
+        pytest.param(500, 20, id="full pages without end"),
+        pytest.param(0, 20, id="empty pages without end"),
+        pytest.param(9_999, 2, id="two pages of a server that knows no limits"),
+    ],
+)
+async def test_more_leases_than_any_shoot_has_are_refused(items, pages):
     async def endless(asked):
         body = {"kind": "LeaseList", "metadata": {"continue": "x"}, "items": [lease(1)] * items}
         await asked.answer(body)
@@ -204,7 +198,7 @@ async def test_pages_without_end_end(items):
         with pytest.raises(LimitExceeded) as caught:
             await (await connector.connect(secret(server))).leases()
         assert caught.value.limit == "count"
-        assert len(server.asked) == 20
+        assert len(server.asked) == pages
         registry = connector.metrics.registry
         assert registry.get_sample_value("dwd_response_limit_hits_total", {"limit": "count"}) == 1
 
@@ -229,17 +223,12 @@ async def test_a_million_leases_are_cut_at_64_mib():
         assert server.open == 0
 
 
-async def test_the_same_content_is_the_same_cluster():
-    async with serving(api()) as server, connecting() as connector:
-        first = await connector.connect(secret(server))
-        assert await connector.connect(secret(server)) is first
-        assert await connector.connect(secret(server, version="2")) is first
-
-
 async def test_a_new_token_is_used_on_the_old_connection():
     async with serving(api()) as server, connecting() as connector:
-        await (await connector.connect(secret(server))).version()
-        await (await connector.connect(secret(server, version="2", token="t2"))).version()
+        first = await connector.connect(secret(server))
+        assert await connector.connect(secret(server, version="2")) is first, "the same content"
+        await first.version()
+        await (await connector.connect(secret(server, version="3", token="t2"))).version()
         assert [asked.headers["authorization"] for asked in server.asked] == [
             "Bearer t1",
             "Bearer t2",
@@ -290,15 +279,6 @@ async def test_a_refused_kubeconfig_is_counted_once_and_closes_what_was_open():
         registry = connector.metrics.registry
         name = "dwd_credentials_rejected_total"
         assert registry.get_sample_value(name, {"reason": "ambiguous"}) == 1
-
-
-async def test_what_answers_with_something_else_is_no_api_server():
-    async def login(asked):
-        await asked.answer(b"<html>log in</html>")
-
-    async with serving(login) as server, connecting() as connector:
-        with pytest.raises(BadAnswer):
-            await (await connector.connect(secret(server))).version()
 
 
 async def test_one_silent_shoot_does_not_keep_another_one_waiting():

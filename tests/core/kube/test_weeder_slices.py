@@ -48,13 +48,6 @@ async def test_the_first_list_is_told_once_and_as_a_whole():
         assert seed.slices(OTHER) == ()
 
 
-async def test_an_empty_first_list_is_told_too():
-    async with seed_on(watched([FOREVER], lists=[listed(SLICES)])) as seed:
-        await asyncio.sleep(1)
-        assert seed.heard.relisted == [Relisted(None, ())]
-        assert seed.services() == ()
-
-
 async def test_only_slices_of_configured_services_are_asked_for_in_pages_of_500():
     script = watched([FOREVER], lists=[listed(SLICES, up(), more="x"), listed(SLICES)])
     async with seed_on(script) as seed:
@@ -80,14 +73,6 @@ async def test_each_event_is_told_before_the_next_is_taken_up():
         assert seed.heard.changes == [(ETCD, False), (ETCD, True), (ETCD, False)]
         assert seed.slices(ETCD) == ()
         assert list(seed.services()) == [API]
-
-
-async def test_a_second_slice_belongs_to_the_same_service():
-    second = up("etcd-2", 21)
-    async with seed_on(watched([1, event("ADDED", second), FOREVER])) as seed:
-        await asyncio.sleep(2)
-        assert [each.name for each in seed.slices(ETCD)] == ["etcd-1", "etcd-2"]
-        assert seed.heard.changes == [(ETCD, True)]
 
 
 CUTS = {
@@ -193,15 +178,6 @@ async def test_a_list_that_failed_on_its_way_does_not_count_as_heard():
         assert seed.heard.relisted[1].changed == (ETCD,)
 
 
-async def test_a_slice_that_goes_to_another_service_is_told_of_both():
-    moved = up(version=21, service=API.service)
-    async with seed_on(watched([5, event("MODIFIED", moved), FOREVER])) as seed:
-        await asyncio.sleep(6)
-        assert seed.heard.changes == [(ETCD, False), (API, True)]
-        assert seed.slices(ETCD) == ()
-        assert {each.name for each in seed.slices(API)} == {"api-1", "etcd-1"}
-
-
 async def test_a_slice_that_moved_while_nobody_watched_is_told_of_both():
     after = listed(SLICES, up(version=21, service=API.service), up("api-1", 2, service=API.service))
     first = listed(SLICES, down(), up("api-1", 2, service=API.service))
@@ -222,19 +198,6 @@ async def test_a_slice_of_no_configured_service_is_nobodys(service):
         assert seed.heard.changes == [(ETCD, False)]
         assert list(seed.services()) == [API]
         assert seed.slices(ServiceKey(NS, service or "")) == ()
-
-
-async def test_nothing_is_asked_before_the_start_or_after_the_end():
-    script = watched([FOREVER])
-    async with seed_on(script, started=False) as seed:
-        await asyncio.sleep(10)
-        assert script.asked == []
-        await seed.start()
-        await asyncio.sleep(1)
-        asked = len(script.asked)
-        await seed.close()
-        await asyncio.sleep(200)
-        assert len(script.asked) == asked == 2
 
 
 async def test_an_endpoint_in_many_places_is_kept_once():

@@ -183,12 +183,6 @@ async def refusal(files) -> str:
     return str(caught.value)
 
 
-async def test_a_key_of_another_certificate_is_refused(files):
-    files.key.write_bytes(SECOND.key)
-    expected = f"{files.key}: (file): is the private key of another certificate"
-    assert await refusal(files) == expected
-
-
 async def test_a_key_of_another_kind_is_refused(files):
     files.key.write_bytes(rsa_pair().key)
     assert str(files.key) in await refusal(files)
@@ -200,11 +194,6 @@ async def test_a_key_that_others_may_read_or_write_is_refused(files, mode):
     assert await refusal(files) == (
         f"{files.key}: (file): may be read or written by others (mode {mode:04o}); at most 0640 is allowed"
     )
-
-
-async def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(files):
-    files.key.write_bytes(encrypted(FIRST))
-    assert await refusal(files) == f"{files.key}: (file): the key is encrypted"
 
 
 @pytest.mark.parametrize(
@@ -222,13 +211,24 @@ async def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(fi
         ),
         (FIRST.certificate, b"", "{key}: (file): is not a private key in PEM"),
         (FIRST.certificate, FIRST.certificate, "{key}: (file): is not a private key in PEM"),
+        (FIRST.certificate, SECOND.key, "{key}: (file): is the private key of another certificate"),
+        # Nobody is asked for a password.
+        (FIRST.certificate, encrypted(FIRST), "{key}: (file): the key is encrypted"),
         (
             FIRST.certificate + FIRST.key,
             FIRST.key,
             "{certificate}: (file): must hold certificates only, and holds a private key",
         ),
     ],
-    ids=["no-certificate", "junk", "no-key", "certificate-as-key", "key-in-the-open"],
+    ids=[
+        "no-certificate",
+        "junk",
+        "no-key",
+        "certificate-as-key",
+        "of-another",
+        "encrypted",
+        "key-in-the-open",
+    ],
 )
 async def test_what_is_no_pair_is_refused(files, certificate, key, expected):
     files.certificate.write_bytes(certificate)

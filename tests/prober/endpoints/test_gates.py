@@ -71,16 +71,6 @@ async def test_a_success_opens_it(bench_of):
     assert round(gate(bench).since - bench.began, 2) == 10.0
 
 
-async def test_one_that_passed_closes_only_after_its_threshold(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(SUCCESS, FAILURE)
-    await bench.start()
-    await bench.passes(29)
-    assert bench.closed() is None
-    await bench.passes(1.1)
-    assert bench.closed()
-
-
 async def test_it_stays_closed_while_failures_go_on_and_is_told_once(bench_of):
     bench = bench_of(gate_probe())
     bench.handlers.say(FAILURE)
@@ -136,22 +126,6 @@ async def test_a_target_that_has_no_result_yet_opens_it(bench_of):
     bench.pods.put(pod("etcd-1", ip=""))
     assert bench.closed() is None
     assert told_of_gates(bench) == ["GateClosed", "GateOpened"]
-
-
-async def test_a_container_that_is_not_running_opens_it(bench_of):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
-    await bench.start(pod())
-    assert bench.closed()
-    bench.pods.change(running=False)
-    assert bench.closed() is None
-
-
-async def test_a_pod_that_has_finished_is_no_target_of_it(bench_of):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
-    await bench.start(pod("etcd-0"), pod("etcd-1", phase="Succeeded"))
-    assert bench.closed()
 
 
 async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(bench_of):

@@ -198,14 +198,6 @@ async def test_what_is_not_probed_has_nothing_to_say(bench_of):
     assert bench.probes.gates(NAMESPACE) == ()
 
 
-async def test_without_endpoint_probes_nothing_is_followed(bench_of):
-    bench = bench_of()
-    await bench.start(pod())
-    assert bench.pods.followed == []
-    assert bench.probes.views(NAMESPACE) == ()
-    await bench.probes.stop(NAMESPACE)
-
-
 # Leadership.
 
 

@@ -150,16 +150,6 @@ async def test_an_error_that_does_not_repeat_itself_leaves_the_result_of_the_run
     assert result_of(bench) == (CachedResult.SUCCESS, True)
 
 
-async def test_what_runs_three_errors_leave_no_trace_in_the_row(bench_of):
-    bench = bench_of(host_probe(period=1))
-    bench.handlers.say(FAILURE, FAILURE, ERROR, ERROR, ERROR, FAILURE)
-    await bench.start()
-    await bench.passes(2.6)
-    assert result_of(bench) == (CachedResult.FAILURE, False)
-    await bench.passes(1)
-    assert result_of(bench) == (CachedResult.FAILURE, True)
-
-
 async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
     bench = bench_of(gate_probe())
     bench.handlers.takes = 0.25
@@ -206,17 +196,6 @@ async def test_another_container_of_the_same_pod_has_the_initial_value_at_once(b
     assert result_of(bench) == (CachedResult.SUCCESS, False)
     (entry,) = bench.said()
     assert entry.message == ""
-
-
-async def test_on_hold_nothing_is_run_until_there_is_another_container(bench_of):
-    bench = bench_of(pod_probe(type=LIVENESS, failure_threshold=1))
-    bench.handlers.say(FAILURE, SUCCESS)
-    await bench.start(pod())
-    await bench.passes(60)
-    assert bench.run_times == [5.0]
-    bench.pods.change(id="containerd://etcd-2")
-    await bench.passes(10)
-    assert bench.run_times == [5.0, 65.0]
 
 
 async def test_what_a_run_found_of_a_container_that_was_replaced_meanwhile_is_not_said_of_the_next(

@@ -27,24 +27,6 @@ def test_a_cluster_that_is_gone_stops():
     assert lifecycle.decide(None).action is LifecycleAction.STOP
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"deleting": True}, "Deleting"),
-        ({"hibernation_enabled": True}, "Hibernated"),
-        ({"hibernation_enabled": True, "is_hibernated": True}, "Hibernated"),
-        (operation("Migrate", "Processing"), "Migrating"),
-        (operation("Migrate"), "Migrating"),
-        ({"workers": ()}, "NoWorkers"),
-    ],
-)
-def test_stops(changes, reason):
-    cluster = ClusterView("n", "1", replace(SHOOT, **changes))
-    found = lifecycle.decide(cluster)
-    assert (found.action, found.reason) == (LifecycleAction.STOP, reason)
-    assert not found.runs(running=True, protected=True)
-
-
 def test_a_cluster_that_is_being_deleted_stops_even_if_its_shoot_cannot_be_read():
     found = lifecycle.decide(ClusterView("n", "1", Undecodable("cut"), deleting=True))
     assert found.action is LifecycleAction.STOP
@@ -107,26 +89,43 @@ def test_what_a_cluster_says_is_told_with_its_reason(cluster, reason, message):
     assert (found.reason, found.message) == (reason, message)
 
 
+STOP, KEEP, PROBE = LifecycleAction.STOP, LifecycleAction.KEEP, LifecycleAction.PROBE
+
+
 @pytest.mark.parametrize(
-    ("changes", "reason", "message"),
+    ("changes", "action", "reason", "message"),
     [
-        ({"deleting": True}, "Deleting", "the Shoot is being deleted"),
+        ({"deleting": True}, STOP, "Deleting", "the Shoot is being deleted"),
         (
             {"hibernation_enabled": True},
+            STOP,
             "Hibernated",
             "the Shoot is hibernated or hibernating",
         ),
-        (operation("Migrate"), "Migrating", "the Shoot is moving to another seed"),
-        ({"workers": ()}, "NoWorkers", "the Shoot has no workers"),
-        ({"is_hibernated": True}, "WakingUp", "the Shoot is waking up"),
-        ({"last_operation": None}, "NoOperation", "the Shoot has no last operation yet"),
-        (operation("Create", "Error"), "CreateNotSucceeded", "Create is Error"),
-        (operation("Restore"), "Eligible", "last operation Restore Succeeded"),
+        (
+            {"hibernation_enabled": True, "is_hibernated": True},
+            STOP,
+            "Hibernated",
+            "the Shoot is hibernated or hibernating",
+        ),
+        (operation("Migrate"), STOP, "Migrating", "the Shoot is moving to another seed"),
+        (
+            operation("Migrate", "Processing"),
+            STOP,
+            "Migrating",
+            "the Shoot is moving to another seed",
+        ),
+        ({"workers": ()}, STOP, "NoWorkers", "the Shoot has no workers"),
+        ({"is_hibernated": True}, KEEP, "WakingUp", "the Shoot is waking up"),
+        ({"last_operation": None}, KEEP, "NoOperation", "the Shoot has no last operation yet"),
+        (operation("Create", "Error"), KEEP, "CreateNotSucceeded", "Create is Error"),
+        (operation("Restore"), PROBE, "Eligible", "last operation Restore Succeeded"),
     ],
 )
-def test_what_a_shoot_says_is_told_with_its_reason(changes, reason, message):
+def test_what_a_shoot_asks_for_and_why(changes, action, reason, message):
     found = lifecycle.decide(ClusterView("n", "1", replace(SHOOT, **changes)))
-    assert (found.reason, found.message) == (reason, message)
+    assert (found.action, found.reason, found.message) == (action, reason, message)
+    assert found.runs(running=True, protected=True) is (action is not STOP)
 
 
 @pytest.mark.parametrize("running", [True, False])

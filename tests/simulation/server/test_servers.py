@@ -11,10 +11,8 @@ import pytest
 import yaml
 
 from app.core.clock import Clock
-from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.faults import PodWatched
 from app.simulation.identities import WATCHDOG
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import ObjectKey
@@ -84,16 +82,6 @@ async def test_each_shoot_has_an_authority_of_its_own():
             await here.ask(LEASES, config)
 
 
-async def test_a_server_that_hangs_answers_when_it_goes_on():
-    async with landscape() as here:
-        fault = here.world.faults.api_hanging(SHOOT)
-        asking = asyncio.ensure_future(here.ask("/version", here.shoot_config()))
-        await asyncio.sleep(0.1)
-        assert not asking.done()
-        fault.lift()
-        assert (await asking)[0] == 200
-
-
 async def test_the_date_of_a_shoot_is_that_of_its_own_clock():
     async with landscape() as here:
         here.world.shoot(SHOOT).clock_off = 3600.0
@@ -121,7 +109,6 @@ async def test_a_cut_connection_ends_a_watch_in_the_middle():
 
 
 PODS = f"/api/v1/namespaces/{SHOOT}/pods"
-SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 
 
 async def until(condition):
@@ -158,38 +145,3 @@ async def test_what_changes_nothing_and_what_is_refused_is_in_no_book():
         ):
             assert (await here.ask(path, method="DELETE", body=body))[0] == status
         assert len(world.pod_deletions) == len(world.journal.of(WATCHDOG)) == 1
-
-
-async def test_a_watch_of_slices_stalls_when_the_weeders_do_and_not_even_its_end_gets_through():
-    async with landscape() as here:
-        here.world.add_control_plane(SHOOT)
-        _, listed, _ = await here.ask(SLICES)
-        version = listed["metadata"]["resourceVersion"]
-        path = f"{SLICES}?watch=1&resourceVersion={version}&timeoutSeconds=1"
-        faults = here.world.faults
-        with faults.slices_gone(SHOOT, "etcd-main-client"):
-            with faults.pod_watch_stalled(PodWatched.SLICES), pytest.raises(TimeoutError):
-                async with asyncio.timeout(1.5):
-                    await here.ask(path)
-            assert (await here.ask(path))[1]["type"] == "DELETED"
-
-
-async def test_what_the_watchdog_may_not_is_denied_in_a_review():
-    async with landscape() as here:
-        here.world.denied.add(Permission("patch", "apps", "deployments"))
-        config = yaml.safe_load(here.servers.kubeconfig())
-        cluster = config["clusters"][0]["cluster"]
-        context = ssl.create_default_context(
-            cadata=_decoded(cluster["certificate-authority-data"]).decode()
-        )
-        allowed = []
-        for verb in ("get", "patch"):
-            attributes = {"verb": verb, "group": "apps", "resource": "deployments"}
-            async with here.session.post(
-                f"{cluster['server']}/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-                json={"spec": {"resourceAttributes": attributes}},
-                ssl=context,
-                headers={"Authorization": f"Bearer {config['users'][0]['user']['token']}"},
-            ) as answer:
-                allowed.append((await answer.json())["status"]["allowed"])
-        assert allowed == [True, False]

@@ -92,12 +92,3 @@ async def test_a_reader_that_takes_nothing_is_cut_soon_after_the_end_of_the_watc
     store.create(key("a"), body())
     with pytest.raises(TooSlow):
         await asyncio.wait_for(watcher.task, 16)
-
-
-async def test_a_closed_watch_costs_the_store_nothing():
-    store = Store()
-    watcher = Watcher(store, version=store.version, timeout=5)
-    await watcher.task
-    watcher.stream.close()
-    store.create(key("a"), body())
-    assert not watcher.events

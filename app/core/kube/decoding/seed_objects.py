@@ -109,14 +109,21 @@ class _WorkloadMeta(Meta):
     annotations: _OurAnnotations | None = None
 
 
+_NULL: Final = msgspec.Raw(b"null")
+_LONGEST_COUNT: Final = 20
+"""Maximum bytes of a number that may be a count."""
+
+
 class _WorkloadSpec(Struct):
-    replicas: int | None = None
+    """In other kinds than those of `apps/v1` a count may be anything: it is decoded only if it is short."""
+
+    replicas: msgspec.Raw = _NULL
 
 
 class _WorkloadStatus(Struct, rename="camel"):
-    ready_replicas: int | None = None
-    replicas: int | None = None
-    observed_generation: int | None = None
+    ready_replicas: msgspec.Raw = _NULL
+    replicas: msgspec.Raw = _NULL
+    observed_generation: msgspec.Raw = _NULL
 
 
 class _Workload(Struct):
@@ -126,107 +133,58 @@ class _Workload(Struct):
     status: _WorkloadStatus | None = None
 
 
-_NULL: Final = msgspec.Raw(b"null")
-_LONGEST_COUNT: Final = 20
-"""Maximum bytes of a number that may be a count."""
-
-
-class _OtherSpec(Struct):
-    """The `spec` of any other kind, where `replicas` may be anything: it is decoded only if it is short."""
-
-    replicas: msgspec.Raw = _NULL
-
-
-class _OtherStatus(Struct, rename="camel"):
-    ready_replicas: msgspec.Raw = _NULL
-    replicas: msgspec.Raw = _NULL
-    observed_generation: msgspec.Raw = _NULL
-
-
-class _Other(Struct):
-    metadata: _WorkloadMeta
-    kind: str | None = None
-    spec: _OtherSpec | None = None
-    status: _OtherStatus | None = None
+class _ScaleCount(Struct):
+    replicas: int | None = None
 
 
 class _Scale(Struct):
     metadata: Meta
     kind: str | None = None
-    spec: _WorkloadSpec | None = None
-    status: _WorkloadSpec | None = None
+    spec: _ScaleCount | None = None
+    status: _ScaleCount | None = None
 
 
 _workload_decoder: Final = msgspec.json.Decoder(_Workload)
-_other_decoder: Final = msgspec.json.Decoder(_Other)
 _count_decoder: Final = msgspec.json.Decoder(int)
 _scale_decoder: Final = msgspec.json.Decoder(_Scale)
 
 
 def workload(ref: ResourceRef) -> Callable[[Raw], WorkloadView]:
     """Returns the decoder of a dependent of the kind of `ref`."""
-    return lambda raw: _known(ref, raw) if ref.has_replicas else _other(ref, raw)
+    # What Kubernetes defaults and what Go leaves out; another kind need not have these counts at all.
+    one, zero = (1, 0) if ref.has_replicas else (None, None)
+
+    def read(raw: Raw) -> WorkloadView:
+        got = _workload_decoder.decode(raw)
+        expect(ref.kind, got.kind or ref.kind)  # the items of a list have no kind
+        meta, spec = got.metadata, got.spec or _WorkloadSpec()
+        status = got.status or _WorkloadStatus()
+        return WorkloadView(
+            ref=ref,
+            namespace=meta.namespace or "",
+            uid=meta.uid or "",
+            resource_version=meta.resource_version or "",
+            replicas=_count(spec.replicas, one),
+            annotations=meta.annotations.mapping() if meta.annotations else {},
+            ready=_count(status.ready_replicas, zero),
+            current=_count(status.replicas, zero),
+            generation=meta.generation or 0,
+            observed_generation=_count(status.observed_generation, zero),
+        )
+
+    return read
 
 
-def _known(ref: ResourceRef, raw: Raw) -> WorkloadView:
-    got = _workload_decoder.decode(raw)
-    expect(ref.kind, got.kind or ref.kind)  # the items of a list have no kind
-    spec, status = got.spec or _WorkloadSpec(), got.status or _WorkloadStatus()
-    return _view(
-        ref,
-        got.metadata,
-        replicas=1 if spec.replicas is None else spec.replicas,  # as Kubernetes defaults it
-        ready=status.ready_replicas or 0,  # Go leaves a zero out
-        current=status.replicas or 0,
-        observed=status.observed_generation or 0,
-    )
-
-
-def _other(ref: ResourceRef, raw: Raw) -> WorkloadView:
-    got = _other_decoder.decode(raw)
-    expect(ref.kind, got.kind or ref.kind)
-    spec, status = got.spec or _OtherSpec(), got.status or _OtherStatus()
-    return _view(
-        ref,
-        got.metadata,
-        replicas=_count(spec.replicas),
-        ready=_count(status.ready_replicas),
-        current=_count(status.replicas),
-        observed=_count(status.observed_generation),
-    )
-
-
-def _count(raw: msgspec.Raw) -> int | None:
-    """Returns the count; None if it is something else."""
-    if len(raw) > _LONGEST_COUNT:
-        return None
+def _count(raw: msgspec.Raw, absent: int | None) -> int | None:
+    """Returns the count, or `absent` if there is none; with None for that, None if it is something else, too."""
+    if raw == _NULL or (absent is None and len(raw) > _LONGEST_COUNT):
+        return absent
     try:
         return _count_decoder.decode(raw)
     except msgspec.MsgspecError:
-        return None
-
-
-def _view(
-    ref: ResourceRef,
-    meta: _WorkloadMeta,
-    *,
-    replicas: int | None,
-    ready: int | None,
-    current: int | None,
-    observed: int | None,
-) -> WorkloadView:
-    return WorkloadView(
-        ref=ref,
-        namespace=meta.namespace or "",
-        uid=meta.uid or "",
-        resource_version=meta.resource_version or "",
-        replicas=replicas,
-        annotations=meta.annotations.mapping() if meta.annotations else {},
-        ready=ready,
-        current=current,
-        generation=meta.generation or 0,
-        observed_generation=observed,
-    )
+        if absent is None:
+            return None
+        raise
 
 
 def scale(raw: Raw) -> ScaleView:

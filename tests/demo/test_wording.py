@@ -1,29 +1,25 @@
-"""What happens, as lines."""
+"""What a screen shows: the table of shoots, and what happens, as lines."""
 
 from dataclasses import replace
 
 import pytest
 
 from app.core.model.probing import ShootState, Verdict
-from app.simulation.demo import event_lines
-from app.simulation.demo.gating import GateOutcome
-from app.simulation.demo.losses import Comparison, Toll
+from app.simulation.demo import wording
+from app.simulation.demo.losses import Comparison, GateOutcome, Toll
 from app.simulation.demo.pod_story import AllBack, Back, Deleted, Restart, Saving, ServiceBack
-from app.simulation.demo.program_api import ShootReport
-from tests.demo.scenes import performance
+from app.simulation.demo.program_api import DemoLeases
+from app.simulation.demo.wording import Row, TrueReplicas, counted, row, shown, worst_first
+from tests.demo.scenes import leases, performance, said
 
 LOST = Comparison(Toll(1, 2), Toll(30, 40))
-
-
-def said(state, reason="Because", message="Some words."):
-    return ShootReport(state, reason, message)
 
 
 def changes(before, after, whole=30):
     def named(states):
         return {f"shoot--demo--{name}": each for name, each in states.items()}
 
-    return event_lines.changes(named(before), named(after), whole)
+    return wording.changes(named(before), named(after), whole)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +27,7 @@ def changes(before, after, whole=30):
     [(0, "+0:00"), (59.99, "+0:59"), (61, "+1:01"), (3600, "+60:00"), (-1, "+0:00")],
 )
 def test_the_time_is_that_since_the_start(seconds, shown):
-    assert event_lines.stamp(seconds) == shown
+    assert wording.stamp(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -45,27 +41,23 @@ def test_the_time_is_that_since_the_start(seconds, shown):
     ],
 )
 def test_many_shoots_are_not_all_named(shoots, whole, shown):
-    assert event_lines.names(list(shoots), whole) == shown
-
-
-def test_one_shoot_is_no_plural():
-    assert (event_lines.shoots(1), event_lines.shoots(2)) == ("1 shoot", "2 shoots")
+    assert wording.names(list(shoots), whole) == shown
 
 
 def test_a_scene_begins_with_its_shoots_its_words_and_how_long_it_lasts():
-    assert event_lines.scene_begins(performance(3), 30) == (
+    assert wording.scene_begins(performance(3), 30) == (
         "scene 3 begins: a: The path-cut is on. (for 45s)"
     )
-    assert event_lines.scene_begins(performance(3, times=4, every=60.0), 30).endswith(
+    assert wording.scene_begins(performance(3, times=4, every=60.0), 30).endswith(
         "(4 times for 45s)"
     )
-    assert event_lines.scene_begins(performance(3, shoots=(), lasting=0.0), 30) == (
+    assert wording.scene_begins(performance(3, shoots=(), lasting=0.0), 30) == (
         "scene 3 begins: the seed: The path-cut is on."
     )
 
 
 def test_a_scene_ends_with_what_was_lost_in_it():
-    assert event_lines.scene_ends(performance(3), 30, LOST) == (
+    assert wording.scene_ends(performance(3), 30, LOST) == (
         "scene 3 is over: a; nodes marked NotReady: 1, without the watchdog 30; "
         "machines deleted: 2, without 40"
     )
@@ -75,12 +67,12 @@ BELOW = Comparison(below=(Toll(59, 0), Toll(60, 0)))
 
 
 def test_what_was_lost_below_the_limit_is_told_apart():
-    assert event_lines.lost_words(BELOW) == (
+    assert wording.lost_words(BELOW) == (
         "nodes marked NotReady: 0, without the watchdog 0; machines deleted: 0, without 0; "
         "below the limit: nodes 59, without the watchdog 60"
     )
     machines = Comparison(below=(Toll(2, 1), Toll(2, 3)))
-    assert event_lines.lost_words(machines).endswith(
+    assert wording.lost_words(machines).endswith(
         "; below the limit: nodes 2, without the watchdog 2; machines 1, without 3"
     )
 
@@ -89,9 +81,7 @@ def test_the_summary_has_what_was_lost_below_the_limit_in_lines_of_its_own():
     seen = [performance(1), performance(2), performance(3, shoots=["a" * 40])]
     both = Comparison(Toll(1, 2), Toll(3, 4), BELOW.below)
     lost = {1: LOST, 2: both, 3: BELOW}
-    lines = event_lines.summary(
-        seen, lost, Comparison(Toll(2, 4), Toll(33, 44), BELOW.below), whole=30
-    )
+    lines = wording.summary(seen, lost, Comparison(Toll(2, 4), Toll(33, 44), BELOW.below), whole=30)
     assert [line[:46].rstrip() for line in lines[2:]] == [
         " 1 path-cut: a",
         " 2 path-cut: a",
@@ -108,23 +98,31 @@ def test_the_summary_has_what_was_lost_below_the_limit_in_lines_of_its_own():
     ]
 
 
-def test_a_change_of_state_is_told_with_its_message():
-    before, after = {"a": said(ShootState.HEALTHY)}, {"a": said(ShootState.PROTECTED, "Expired")}
-    assert changes(before, after) == ["a: Healthy → Protected (Expired): Some words."]
+HEALTHY, COUNTING = said(ShootState.HEALTHY), said(ShootState.SUSPECT, "Counting")
+GATED = said(ShootState.SUSPECT, "Gated", "not scaled.", would_be=Verdict.SCALE_DOWN)
 
 
-def test_another_reason_or_message_is_no_change():
-    before = {"a": said(ShootState.FAILING, "One", "1 of 10")}
-    assert changes(before, {"a": said(ShootState.FAILING, "Two", "2 of 10")}) == []
-
-
-def test_the_start_is_no_news_unless_it_is_bad():
-    seen = {"a": said(ShootState.PENDING), "b": said(ShootState.HEALTHY)}
-    assert changes({}, seen) == []
-    assert changes(seen, {"a": said(ShootState.HEALTHY), "b": said(ShootState.PENDING)}) == []
-    assert changes({}, {"a": said(ShootState.UNREACHABLE)}) == [
-        "a: Unreachable (Because): Some words."
-    ]
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        (HEALTHY, said(ShootState.PROTECTED), "a: Healthy → Protected (Because): Some words."),
+        # Another reason or message is no change, and the start is no news unless it is bad.
+        (COUNTING, said(ShootState.SUSPECT, "Two", "2 of 10"), None),
+        (None, said(ShootState.PENDING), None),
+        (None, HEALTHY, None),
+        (said(ShootState.PENDING), HEALTHY, None),
+        (HEALTHY, said(ShootState.PENDING), None),
+        (None, said(ShootState.UNREACHABLE), "a: Unreachable (Because): Some words."),
+        # A gate that holds back is told though the state stays, and its end when the state changes.
+        (COUNTING, GATED, "a: Suspect (Gated): not scaled."),
+        (HEALTHY, GATED, "a: Healthy → Suspect (Gated): not scaled."),
+        (GATED, GATED, None),
+        (GATED, COUNTING, None),
+    ],
+)
+def test_a_change_is_told_where_it_is_news(before, after, line):
+    earlier = {} if before is None else {"a": before}
+    assert changes(earlier, {"a": after}) == ([] if line is None else [line])
 
 
 def test_what_happens_to_many_shoots_alike_is_one_line():
@@ -146,7 +144,7 @@ def test_a_message_cannot_make_a_line_of_its_own():
 
 def test_the_summary_has_a_line_for_each_scene_and_one_for_all():
     seen = [performance(1), performance(12, shoots=list("bcdef"), action="api-down")]
-    lines = event_lines.summary(seen, {1: Comparison(), 12: LOST}, LOST, whole=30)
+    lines = wording.summary(seen, {1: Comparison(), 12: LOST}, LOST, whole=30)
     assert [line.split() for line in lines[2:]] == [
         ["1", "path-cut:", "a", "0", "0", "0", "0"],
         ["12", "api-down:", "b,", "c,", "d", "and", "2", "more", "1", "30", "2", "40"],
@@ -183,7 +181,7 @@ RESTART = Restart(
     ],
 )
 def test_durations_are_spoken(seconds, said):
-    assert event_lines.spoken(seconds) == said
+    assert wording.spoken(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -212,11 +210,11 @@ def test_durations_are_spoken(seconds, said):
     ],
 )
 def test_what_happens_to_pods_is_a_line(happening, said):
-    assert event_lines.pods_changed(happening) == said
+    assert wording.pods_changed(happening) == said
 
 
 def test_what_happens_without_the_watchdog_says_so_first():
-    assert event_lines.without_us(AllBack("c", 10, "etcd-main-client", 193.0)) == (
+    assert wording.without_us(AllBack("c", 10, "etcd-main-client", 193.0)) == (
         "without the watchdog, c: all 10 pods are ready, 3 min 13 s after etcd-main-client there"
     )
 
@@ -224,7 +222,7 @@ def test_what_happens_without_the_watchdog_says_so_first():
 def test_the_table_of_pods_has_a_line_for_each_scene_that_had_any_and_one_for_all():
     seen = [performance(1), performance(2, action="etcd-outage"), performance(3)]
     some = Saving(8, 657.0, 89.0)
-    lines = event_lines.summary_of_pods(seen, {1: Saving(), 2: some, 3: Saving()}, some, whole=30)
+    lines = wording.summary_of_pods(seen, {1: Saving(), 2: some, 3: Saving()}, some, whole=30)
     figures = ["8", "10", "min", "57", "s", "1", "min", "29", "s"]
     assert [line.split() for line in lines[1:]] == [
         ["2", "etcd-outage:", "a", *figures],
@@ -233,31 +231,80 @@ def test_the_table_of_pods_has_a_line_for_each_scene_that_had_any_and_one_for_al
     assert len({len(line) for line in lines}) == 1, "in columns"
 
 
-def gated(state=ShootState.SUSPECT):
-    return ShootReport(state, "Gated", "not scaled.", None, Verdict.SCALE_DOWN)
-
-
-def test_a_gate_that_holds_back_is_told_though_the_state_stays():
-    counting = said(ShootState.SUSPECT, "Counting")
-    assert changes({"a": counting}, {"a": gated()}) == ["a: Suspect (Gated): not scaled."]
-    assert changes({"a": gated()}, {"a": gated()}) == []
-    assert changes({"a": gated()}, {"a": counting}) == [], "it is told when the state changes"
-
-
-def test_a_shoot_that_is_gated_as_it_becomes_suspect_is_told_with_both_states():
-    healthy = said(ShootState.HEALTHY)
-    assert changes({"a": healthy}, {"a": gated()}) == ["a: Healthy → Suspect (Gated): not scaled."]
-
-
 def test_what_a_gate_has_held_back_is_a_table_scene_by_scene():
     scenes = [performance(1, (), action="seed-network-cut"), performance(2, ("a",))]
     fates = {
         1: {GateOutcome.SCALED: 0, GateOutcome.HELD_BACK: 30},
         2: {GateOutcome.SCALED: 1, GateOutcome.HELD_BACK: 0},
     }
-    head, first, second, last = event_lines.summary_of_gate(scenes, fates, 30)
+    head, first, second, last = wording.summary_of_gate(scenes, fates, 30)
     assert head.split("  ")[-1].strip() == "held back by the gate"
     assert first.split() == ["1", "seed-network-cut:", "the", "seed", "0", "shoots", "30", "shoots"]
     assert second.split() == ["2", "path-cut:", "a", "1", "shoot", "0", "shoots"]
     assert last.split() == ["all", "together", "1", "shoot", "30", "shoots"]
     assert len({len(each) for each in (head, first, second, last)}) == 1
+
+
+# The table of shoots.
+
+
+RUNNING = (TrueReplicas(1, 1), TrueReplicas(1, 1), None)
+
+
+def of(state, shoot="a", *scenes):
+    return Row(shoot, state, "Because", None, RUNNING, scenes)
+
+
+def test_a_row_has_what_is_said_of_the_shoot_what_is_true_and_what_happens_to_it():
+    scenes = {"a": ["api-down"], "b": ["path-cut", "storage-away"]}
+    found = row("b", said(ShootState.PROTECTED, read=leases(3, 7)), RUNNING, scenes, 5)
+    happens = ("path-cut", "storage-away")
+    expected = Row("b", ShootState.PROTECTED, "Because", leases(3, 7), RUNNING, happens, 5)
+    assert found == expected
+    assert (found.word, found.happens) == ("Protected", "path-cut, storage-away, 5 waiting")
+    assert row("b", None, RUNNING, {}).word == "Starting"
+
+
+def test_leases_that_the_last_probe_could_not_read_are_not_shown_as_if_they_were_of_now():
+    old = said(ShootState.UNREACHABLE, read=DemoLeases(10, 0, 0, as_of="before"))
+    assert row("b", old, RUNNING, {}).leases is None
+
+
+def test_the_worst_come_first_those_of_which_nothing_is_known_last():
+    states = [None, ShootState.NOT_PROBED, *reversed(ShootState)]
+    found = worst_first([of(state) for state in states])
+    assert [each.state for each in found] == [*ShootState, ShootState.NOT_PROBED, None]
+
+
+def test_of_equals_those_come_first_to_which_something_happens_and_the_others_keep_their_order():
+    rows = [of(ShootState.HEALTHY, name) for name in "abc"]
+    rows += [of(ShootState.HEALTHY, "d", "token-rotated"), replace(rows[0], shoot="e", waiting=3)]
+    assert [each.shoot for each in worst_first(rows)] == ["d", "e", "a", "b", "c"]
+
+
+def test_states_are_counted_worst_first():
+    rows = [of(ShootState.HEALTHY)] * 3 + [of(ShootState.PROTECTED), of(None)]
+    assert counted(rows) == "1 Protected, 3 Healthy, 1 Starting"
+
+
+@pytest.mark.parametrize(
+    ("seen", "shown"),
+    [
+        (None, "-"),
+        (leases(10, 0, 0), "10 fresh"),
+        (leases(0, 0, 0), "none"),
+        (leases(3, 7, 0), "3 fresh, 7 expired of 10"),
+        (leases(0, 10, 0), "10 expired"),
+        (leases(1, 2, 3), "1 fresh, 2 expired, 3 unknown of 6"),
+    ],
+)
+def test_leases_are_told_by_what_there_is_of_them(seen, shown):
+    assert wording.leases(seen) == shown
+
+
+@pytest.mark.parametrize(
+    ("rows", "room", "kept"), [(3, 3, 3), (4, 3, 2), (100, 1, 0), (2, 0, 0), (0, 5, 0)]
+)
+def test_the_rows_fit_and_a_line_is_kept_to_say_how_many_do_not(rows, room, kept):
+    fitting, rest = shown([of(ShootState.HEALTHY)] * rows, room)
+    assert (len(fitting), len(rest)) == (kept, rows - kept)
