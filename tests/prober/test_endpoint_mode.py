@@ -120,10 +120,13 @@ NEITHER = {
         VerdictReason.CREDENTIALS_INVALID,
     ),
     "a user without token": (
-        lambda f: f.secret_without_token(SHOOT, EXTERNAL),
+        lambda f: f.kubeconfig_without_token(SHOOT, EXTERNAL),
         VerdictReason.CREDENTIALS_MISSING,
     ),
-    "no Secret": (lambda f: f.secret_absent(SHOOT, EXTERNAL), VerdictReason.CREDENTIALS_MISSING),
+    "no Secret": (
+        lambda f: f.kubeconfig_absent(SHOOT, EXTERNAL),
+        VerdictReason.CREDENTIALS_MISSING,
+    ),
     "an authority that vouches for nobody": (
         lambda f: f.route_untrusted(SHOOT, EXTERNAL),
         VerdictReason.CERTIFICATE_UNTRUSTED,
