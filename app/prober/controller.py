@@ -23,26 +23,23 @@ class KeyQueue:
     """A first-in, first-out queue of keys: a key waits only once, and one worker at a time works on it."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, None] = {}
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._waiting: set[str] = set()
         self._working: set[str] = set()
         self._again: set[str] = set()
-        self._filled = asyncio.Event()
 
     def add(self, key: str) -> None:
         """Queues `key`; if a worker has it now, it is queued again when that is done."""
         if key in self._working:
             self._again.add(key)
-            return
-        self._waiting[key] = None
-        self._filled.set()
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._queue.put_nowait(key)
 
     async def take(self) -> str:
         """Waits for the next key and takes it; the caller must call `done` afterwards."""
-        while not self._waiting:
-            self._filled.clear()
-            await self._filled.wait()
-        key = next(iter(self._waiting))
-        del self._waiting[key]
+        key = await self._queue.get()
+        self._waiting.discard(key)
         self._working.add(key)
         return key
 

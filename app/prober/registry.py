@@ -19,14 +19,6 @@ from app.prober.status import ShootStatus, ShootSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A runner and the task that it runs in."""
-
-    runner: ShootRunner
-    task: asyncio.Task[None]
-
-
-@dataclass(frozen=True, slots=True)
 class NotProbed:
     """Why, and since when, a shoot is not probed."""
 
@@ -44,7 +36,9 @@ class ShootRegistry:
         adapters = environment.endpoints
         self.endpoints = None if adapters is None else EndpointProbes(environment, adapters)
         """The endpoint probes of the shoots that are probed; None if none are configured."""
-        self._running: dict[str, Running] = {}
+        self._runners: dict[str, ShootRunner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """The task that each runner runs in."""
         self._not_probed: dict[str, NotProbed] = {}
         self._stopped = False
         self.listed = False
@@ -52,11 +46,10 @@ class ShootRegistry:
 
     def runner(self, namespace: str) -> ShootRunner | None:
         """The runner of this shoot; None if it is not probed."""
-        found = self._running.get(namespace)
-        return None if found is None else found.runner
+        return self._runners.get(namespace)
 
     def runners(self) -> tuple[ShootRunner, ...]:
-        return tuple(each.runner for each in self._running.values())
+        return tuple(self._runners.values())
 
     def scaler(self, namespace: str) -> Scaler | None:
         """The scaler of this shoot; None if it is neither probed nor scaled by hand."""
@@ -75,7 +68,7 @@ class ShootRegistry:
 
     def start(self, subject: ProbedShoot, lifecycle: Lifecycle, scaling_from: float) -> None:
         """Starts to probe a shoot; does nothing if it is probed already, or everything was stopped."""
-        if self._stopped or subject.namespace in self._running:
+        if self._stopped or subject.namespace in self._runners:
             return
         probes, namespace = self.endpoints, subject.namespace
         closed_by = None if probes is None else partial(probes.closed, namespace)
@@ -86,8 +79,8 @@ class ShootRegistry:
             runner.crashed(error)
             messages.runner_failed(self._env, namespace, error)
 
-        task = self._env.tasks.kept(runner.run, f"probe {namespace}", failed)
-        self._running[namespace] = Running(runner, task)
+        self._runners[namespace] = runner
+        self._tasks[namespace] = self._env.tasks.kept(runner.run, f"probe {namespace}", failed)
         self._not_probed.pop(namespace, None)
         if probes is not None:
             probes.start(namespace)
@@ -97,10 +90,11 @@ class ShootRegistry:
 
     async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
         """Ends the probing of a shoot; nothing is scaled, as hibernation and deletion belong to gardenlet (rules 2)."""
-        if (found := self._running.get(namespace)) is not None:
-            await found.runner.stop(lifecycle.message)
-            await cancelled(found.task)
-            self._running.pop(namespace, None)
+        if (found := self._runners.get(namespace)) is not None:
+            await found.stop(lifecycle.message)
+            await cancelled(self._tasks[namespace])
+            self._runners.pop(namespace, None)
+            self._tasks.pop(namespace, None)
             if self.endpoints is not None:
                 await self.endpoints.stop(namespace)
             self._env.connector.forget(namespace)
@@ -124,12 +118,12 @@ class ShootRegistry:
     async def stop_all(self, why: str) -> None:
         """Ends all probing and scaling; returns when the last request of the last scaling run has been answered."""
         self._stopped = True
-        running = list(self._running.values())
-        await asyncio.gather(*(each.runner.stop(why, abandoning=False) for each in running))
-        await asyncio.gather(*(cancelled(each.task) for each in running))
+        await asyncio.gather(*(each.stop(why, abandoning=False) for each in self.runners()))
+        await cancelled(*self._tasks.values())
         if self.endpoints is not None:
-            await asyncio.gather(*(self.endpoints.stop(namespace) for namespace in self._running))
-        self._running.clear()
+            await asyncio.gather(*(self.endpoints.stop(namespace) for namespace in self._runners))
+        self._runners.clear()
+        self._tasks.clear()
         await asyncio.gather(*(each.stop(why) for each in tuple(self._scalers.values())))
 
     def endpoint_views(self, namespace: str) -> tuple[EndpointResultView, ...]:
@@ -139,7 +133,7 @@ class ShootRegistry:
     def statuses(self) -> list[ShootStatus]:
         """Every shoot, probed or not, in no order."""
         return [
-            *(each.runner.status() for each in self._running.values()),
+            *(each.status() for each in self._runners.values()),
             *(self._status_of(namespace, each) for namespace, each in self._not_probed.items()),
         ]
 
@@ -147,7 +141,7 @@ class ShootRegistry:
         """The summary of every shoot, in no order."""
         now = self._env.clock.now()
         return [
-            *(each.runner.summary(now) for each in self._running.values()),
+            *(each.summary(now) for each in self._runners.values()),
             *(
                 ShootSummary(namespace, ShootState.NOT_PROBED, each.since)
                 for namespace, each in self._not_probed.items()
@@ -169,8 +163,8 @@ class ShootRegistry:
 
     def status(self, namespace: str) -> ShootStatus | None:
         """The status of one shoot; None if the seed has no Cluster of this name."""
-        if (found := self._running.get(namespace)) is not None:
-            return found.runner.status()
+        if (found := self._runners.get(namespace)) is not None:
+            return found.status()
         known = self._not_probed.get(namespace)
         return None if known is None else self._status_of(namespace, known)
 

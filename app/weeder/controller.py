@@ -5,9 +5,10 @@ left of its time. Its pods tell since when it has been ready (`ReadySince`).
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 import structlog
@@ -81,15 +82,20 @@ class ReadySince:
     ) -> None:
         """`found` is called with the question and the instant at which the service became ready, if that was found."""
         self._env, self._found = environment, found
-        self._questions: OrderedDict[ServiceKey, _Inquiry] = OrderedDict()
-        """Questions of which no pod has been read yet."""
-        self._begun: deque[_Inquiry] = deque()
-        self._more = asyncio.Event()
+        self._queue: asyncio.PriorityQueue[tuple[bool, int, _Inquiry]] = asyncio.PriorityQueue()
+        """The first pod of every service goes before the second pod of any; else whoever came first."""
+        self._number = count()
+        self._asked: set[ServiceKey] = set()
+        """The services of questions of which no pod has been read yet."""
 
     def ask(self, question: Question) -> None:
         """Queues a question; if one about this service is queued already, that stays, as it reaches further back."""
-        self._questions.setdefault(question.key, _Inquiry(question, self._env.clock.now()))
-        self._more.set()
+        if question.key not in self._asked:
+            self._asked.add(question.key)
+            self._enqueue(_Inquiry(question, self._env.clock.now()), begun=False)
+
+    def _enqueue(self, inquiry: _Inquiry, *, begun: bool = True) -> None:
+        self._queue.put_nowait((begun, next(self._number), inquiry))
 
     async def run(self) -> None:
         """Works on questions, for ever."""
@@ -97,27 +103,20 @@ class ReadySince:
 
     async def _work(self) -> None:
         while True:
-            while not self._questions and not self._begun:
-                self._more.clear()
-                await self._more.wait()
-            if self._questions:  # the first pod of every service goes before the second pod of any
-                key, inquiry = self._questions.popitem(last=False)
+            begun, _, inquiry = await self._queue.get()
+            if not begun:
+                key = inquiry.question.key
+                self._asked.discard(key)
                 inquiry.pods.extend(rules.pods_behind(self._env.seed.slices(key)))
-            else:
-                inquiry = self._begun.popleft()
             try:
                 goes_on = await self._read_one(inquiry)
             except ClusterError as error:
                 self._failed(inquiry, error)
                 continue
             if goes_on:
-                self._go_on(inquiry)
+                self._enqueue(inquiry)
             elif inquiry.since is not None:
                 self._found(inquiry.question, inquiry.since)
-
-    def _go_on(self, inquiry: _Inquiry) -> None:
-        self._begun.append(inquiry)
-        self._more.set()
 
     async def _read_one(self, inquiry: _Inquiry) -> bool:
         """Reads the next pod; returns whether others are still to be read.
@@ -153,7 +152,7 @@ class ReadySince:
         pause = error.retry_after or _BACKOFF.delay(inquiry.failures)
         most = _IN_PASSING + 1 if isinstance(error, Forbidden) else _TRIES
         if inquiry.failures < most and pause < self._env.policy.watch_duration:
-            asyncio.get_running_loop().call_later(pause, self._go_on, inquiry)
+            asyncio.get_running_loop().call_later(pause, self._enqueue, inquiry)
             return
         key = inquiry.question.key
         log.warning(

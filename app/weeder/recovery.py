@@ -29,6 +29,7 @@ from app.core.model.weeding import (
     ServiceKey,
     WeedRequest,
 )
+from app.core.tasks import happens
 from app.weeder import messages, rules
 from app.weeder.deletions import CalledOff, DeletionQueue, Deletions, RecoveryLog
 from app.weeder.environment import WeederEnvironment
@@ -258,12 +259,8 @@ class RecoveryRunner:
 
     async def _sleep(self, seconds: float) -> None:
         """Returns after `seconds`, or when something wakes the loop."""
-        alarm = asyncio.get_running_loop().call_later(max(seconds, 0.001), self._awake.set)
-        try:
-            await self._awake.wait()
-        finally:
-            alarm.cancel()
-            self._awake.clear()
+        await happens(self._awake, max(seconds, 0.001))
+        self._awake.clear()
 
     # What the API shows.
 

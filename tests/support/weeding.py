@@ -36,6 +36,10 @@ from tests.support.seed_lab import SeedLab, wait_until
 NAMESPACE = "shoot--local--a"
 ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)
 API = ServiceKey(NAMESPACE, API_SERVER)
+SCHEDULER = "kube-scheduler"
+THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
+DELETE = frozenset({"delete"})
+"""The verb of a deletion, for troubles of the seed."""
 
 
 def requirement(key: str, operator: str, *values: str) -> Requirement:

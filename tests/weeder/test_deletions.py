@@ -3,9 +3,8 @@
 from app.core.model.weeding import KeepReason
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Owner, PodTimes, Workload
-from tests.support.weeding import API, NAMESPACE
+from tests.support.weeding import API, NAMESPACE, SCHEDULER
 
-SCHEDULER = "kube-scheduler"
 SLOW_DELETIONS = Trouble(latency=4.0, verbs=frozenset({"delete"}))
 
 

@@ -9,11 +9,7 @@ from structlog.testing import capture_logs
 from app.core.model.weeding import End, RecoveryStatus
 from app.simulation.traffic import Trouble
 from tests.support.doubles import SetLeadership
-from tests.support.weeding import API, NAMESPACE
-
-SCHEDULER = "kube-scheduler"
-THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
-DELETE = frozenset({"delete"})
+from tests.support.weeding import API, DELETE, NAMESPACE, SCHEDULER, THREE
 
 
 @pytest.fixture(autouse=True)

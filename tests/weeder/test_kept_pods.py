@@ -8,13 +8,10 @@ from app.core.model.weeding import Delete, DeletionResult, End, Keep, KeepReason
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.weeder.deletions import RecoveryLog
-from tests.support.weeding import NAMESPACE
+from tests.support.weeding import DELETE, NAMESPACE, SCHEDULER, THREE
 
-SCHEDULER = "kube-scheduler"
-THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 FIVE = (*THREE, "gardener-resource-manager")
 """Workloads with five pods."""
-DELETE = frozenset({"delete"})
 SOON = Keep(KeepReason.CAP_REACHED, "5 are allowed")
 WELL = Keep(KeepReason.NOT_WAITING, "all run")
 TRIED = Keep(KeepReason.REFUSED, "429")

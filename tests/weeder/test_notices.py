@@ -7,9 +7,7 @@ from app.core.model.weeding import Cause, End, KeepReason, Phase
 from app.core.reporting.notices import Severity
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
-from tests.support.weeding import API, ETCD, NAMESPACE
-
-SCHEDULER = "kube-scheduler"
+from tests.support.weeding import API, ETCD, NAMESPACE, SCHEDULER
 
 
 async def test_a_recovery_is_told_and_each_deletion_is_an_event_on_the_owner(harness):

@@ -2,9 +2,7 @@
 
 from app.core.model.weeding import KeepReason
 from app.simulation.traffic import Trouble
-from tests.support.weeding import NAMESPACE
-
-SCHEDULER = "kube-scheduler"
+from tests.support.weeding import NAMESPACE, SCHEDULER
 
 
 async def test_a_paused_namespace_is_not_weeded(harness):

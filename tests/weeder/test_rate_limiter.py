@@ -164,6 +164,17 @@ async def test_who_was_never_served_goes_before_who_was(queue):
     assert q.order() == ["a", "b", "c", "a", "a"]
 
 
+async def test_who_has_rested_sooner_is_served_sooner_although_it_asks_later(queue):
+    q = queue(20)
+    await q.turns.wait("b")
+    await asyncio.sleep(0.01)
+    q.ask("a", 2)
+    await asyncio.sleep(0.001)
+    q.ask("b")
+    await asyncio.sleep(1)
+    assert q.got == [(0.01, "a"), (0.025, "b"), (0.035, "a")]
+
+
 async def test_what_comes_before_decides_first(queue):
     q = queue(1, before={"a": 2.0, "b": 1.0, "c": 1.0}.__getitem__)
     for name in "acb":

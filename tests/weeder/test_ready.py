@@ -3,9 +3,7 @@
 from app.core.model.weeding import Cause, ServiceKey
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import Workload
-from tests.support.weeding import API, NAMESPACE
-
-SCHEDULER = "kube-scheduler"
+from tests.support.weeding import API, NAMESPACE, SCHEDULER
 
 
 async def test_what_is_not_told_of_readiness_counts_as_ready(harness):

@@ -15,11 +15,11 @@ from tests.support.weeding import (
     ETCD,
     GARDENER_WEEDER,
     NAMESPACE,
+    SCHEDULER,
+    THREE,
     requirement,
 )
 
-SCHEDULER = "kube-scheduler"
-THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 OTHER = "shoot--local--b"
 
 

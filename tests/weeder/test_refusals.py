@@ -9,11 +9,8 @@ from app.core.model.weeding import Cause, End, WeederPolicy
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
 from app.weeder.deletions import CalledOff
-from tests.support.weeding import API, ETCD, GARDENER_WEEDER, NAMESPACE
+from tests.support.weeding import API, DELETE, ETCD, GARDENER_WEEDER, NAMESPACE, SCHEDULER, THREE
 
-SCHEDULER = "kube-scheduler"
-DELETE = frozenset({"delete"})
-THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 REFUSED = 8.0
 """Seconds after which a refusal is none in passing."""
 

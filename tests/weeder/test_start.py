@@ -7,9 +7,8 @@ from app.simulation.faults import PodWatched
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER, Workload
 from tests.support.doubles import SetLeadership, SetPauses
-from tests.support.weeding import API, NAMESPACE
+from tests.support.weeding import API, NAMESPACE, SCHEDULER
 
-SCHEDULER = "kube-scheduler"
 GET = frozenset({"get"})
 
 

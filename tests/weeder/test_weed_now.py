@@ -6,9 +6,8 @@ from app.core.errors import LeadershipLost, NotFound, NotKnownYet, Refused
 from app.core.model.weeding import Cause, End, Phase, ServiceKey
 from app.weeder.messages import _NAME
 from tests.support.doubles import SetLeadership, SetPauses
-from tests.support.weeding import API, ETCD, NAMESPACE
+from tests.support.weeding import API, ETCD, NAMESPACE, SCHEDULER
 
-SCHEDULER = "kube-scheduler"
 PAUSED = "paused by carol until 15:00: moving etcd"
 
 

@@ -108,10 +108,6 @@ def test_a_pod_that_no_selector_matches_is_left_alone(selectors):
     assert reason(pod("a"), selectors) is KeepReason.NOT_SELECTED
 
 
-def test_a_pod_that_is_being_deleted_is_left_alone():
-    assert reason(pod("a", terminating=True)) is KeepReason.TERMINATING
-
-
 @pytest.mark.parametrize(
     "container",
     [
@@ -130,10 +126,6 @@ def test_a_pod_whose_container_does_not_wait_for_a_back_off_is_left_alone(contai
 def test_a_pod_without_container_status_is_left_alone():
     verdict = judged(replace(pod("a"), containers=()))
     assert verdict == Keep(KeepReason.NOT_WAITING, "it lists no containers")
-
-
-def test_a_pod_whose_deletion_was_sent_is_left_alone():
-    assert reason(pod("a"), already=True) is KeepReason.ALREADY_DELETED
 
 
 def test_a_bare_pod_is_left_alone_unless_weed_bare_pods():
