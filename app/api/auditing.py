@@ -4,10 +4,8 @@ The middleware is the outermost layer, so that it sees what every other layer re
 it. A route adds what only it knows (the state before and after, the caller's reason) to the `AuditDraft`.
 """
 
-import json
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
@@ -21,8 +19,6 @@ from app.core.reporting.audit import Attempt, AuditLog
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
-# Bytes of an answer that are kept to read the type of its problem from.
-_PROBLEM: Final = 8_192
 # Most bytes of a claim that are decoded; a name of Kubernetes has at most 253 characters.
 _CLAIM: Final = 1_000
 _CLAIMED: Final = CLAIMED_USER.lower().encode()
@@ -112,30 +108,19 @@ class Auditing:
 
 
 class _AnswerSeen:
-    """Passes an answer on, and keeps its status and the beginning of its body for the record."""
+    """Passes an answer on, and keeps its status for the record."""
 
     def __init__(self, send: Send, request: str) -> None:
         self._send = send
         self.request = request
         self.status: int | None = None
-        self._body = b""
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             name = (b"x-request-id", self.request.encode())
             message = {**message, "headers": [*message.get("headers", ()), name]}
-        elif len(self._body) < _PROBLEM:
-            self._body += message.get("body", b"")[:_PROBLEM]
         await self._send(message)
-
-    def problem(self) -> str | None:
-        """The type of the problem; None if the answer is not one."""
-        if self.status is None or self.status < 400:  # noqa: PLR2004 - where HTTP's errors begin
-            return None
-        with suppress(ValueError, TypeError, KeyError):
-            return str(json.loads(self._body)["type"])
-        return None
 
 
 def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen) -> Attempt:
@@ -146,7 +131,7 @@ def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen) -> Attempt:
         path=scope["path"],
         peer=(scope.get("client") or ("",))[0],
         status=answer.status,
-        problem=answer.problem(),
+        problem=None if answer.status is None else scope["state"].get("problem", {}).get("type"),
         caller=caller.name if isinstance(caller, Caller) else None,
         claimed=_claimed(scope),
         action=draft.action,

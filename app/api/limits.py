@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.health import PATHS as HEALTH
 from app.api.problems import Problem, ProblemType, wait
-from app.core.errors import trimmed
 from app.core.fair_queue import RoundRobin
 from app.core.limits import Bucket
 from app.core.model.callers import Caller
@@ -153,7 +152,7 @@ class RateLimits:
 
 def _refused(detail: str, seconds: float, scope: Scope) -> ASGIApp:
     problem = Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=wait(seconds))
-    return problem.response(trimmed(str(scope["path"]), 200))
+    return problem.response(scope["path"])
 
 
 def address_of(scope: Scope) -> str:

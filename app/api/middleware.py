@@ -156,11 +156,12 @@ class RequestGuard:
                     {**scope, "method": method, "headers": headers}, receive, answer.send
                 )
         except Exception as error:
-            log.exception("a request failed unexpectedly", path=_path(scope), exc_info=error)
+            path = trimmed(scope["path"], 200)
+            log.exception("a request failed unexpectedly", path=path, exc_info=error)
             if answer.started:
                 raise
             problem = Problem(ProblemType.INTERNAL_ERROR, "see the log of this instance")
-            await problem.response(_path(scope))(scope, receive, answer.send)
+            await problem.response(path)(scope, receive, answer.send)
 
     def _early(self, scope: Scope) -> Response | None:
         """The answer if the head alone determines it; None to ask the application."""
@@ -170,7 +171,7 @@ class RequestGuard:
         if found is None and scope["method"] not in _KNOWN:
             # Answered here, so that callers cannot create metric series with invented methods.
             found = no_such_method(scope)
-        return found.response(_path(scope)) if isinstance(found, Problem) else found
+        return found.response(scope["path"]) if isinstance(found, Problem) else found
 
     def _refusal(self, scope: Scope) -> Problem | None:
         headers = scope["headers"]
@@ -249,10 +250,6 @@ def _body_refusal(scope: Scope) -> Problem | None:
     return Problem(ProblemType.MALFORMED_REQUEST, detail, headers=_CLOSE)
 
 
-def _path(scope: Scope) -> str:
-    return trimmed(str(scope["path"]), 200)
-
-
 def _is_local(hosts: list[str]) -> bool:
     """Whether there is exactly one Host, which is `localhost` or a literal loopback address."""
     if len(hosts) != 1:
@@ -310,7 +307,7 @@ class BodyLimit:
         else:
             await self._app(scope, _replay(body, receive), send)
             return
-        await problem.response(trimmed(str(scope["path"]), 200))(scope, receive, send)
+        await problem.response(scope["path"])(scope, receive, send)
 
 
 def has_body(scope: Scope) -> bool:

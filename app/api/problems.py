@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from app.core import redaction
 from app.core.errors import (
@@ -106,7 +106,7 @@ class Problem(Exception):
         super().__init__(self.detail)
 
     def response(self, path: str) -> Response:
-        """The answer to a request for `path`."""
+        """The answer to a request for `path`; layers that it passes find its body in the state, as `problem`."""
         body: dict[str, Any] = {
             "type": self.kind.urn,
             "title": self.kind.title,
@@ -117,8 +117,19 @@ class Problem(Exception):
         }
         if self.errors:
             body["errors"] = list(self.errors)
-        content = json.dumps(body).encode()
-        return Response(content, self.kind.status, self.headers, MEDIA_TYPE)
+        return _ProblemResponse(body, self.kind.status, self.headers)
+
+
+class _ProblemResponse(Response):
+    media_type = MEDIA_TYPE
+
+    def render(self, content: Any) -> bytes:  # noqa: ANN401 - as in the base
+        self._problem = content
+        return json.dumps(content).encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["problem"] = self._problem
+        await super().__call__(scope, receive, send)
 
 
 def foreseen(error: WatchdogError) -> Problem | None:

@@ -15,7 +15,7 @@ from app.cli.overrides import written_by
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session, delete, path
-from app.cli.tables import Cell, Row, change, clock, fields, said, since, table, until
+from app.cli.tables import Cell, Row, change, clock, fields, said, since, table, until, word
 from app.core.config.client_settings import OperationsSettings, ScaleSettings
 from app.core.model.instants import format_duration, rfc3339
 
@@ -157,10 +157,6 @@ def _tell_progress(session: Session, now: Operation, phases: dict[str, str]) -> 
 # Scaling runs and plans as lines.
 
 
-def _word(text: str) -> Cell:
-    return Cell(text, STYLES.get(text, ""))
-
-
 def _by(operation: Operation) -> str:
     if not operation.author:
         return operation.trigger
@@ -180,7 +176,7 @@ def listed(operations: Sequence[Operation], now: float, *, wide: bool = False) -
             each.namespace,
             each.direction,
             _by(each),
-            _word(each.phase),
+            word(each.phase, STYLES),
         ]
         row += [since(each.created, now), each.reason]
         more = (each.created, each.ended or "", each.hold_until or "", each.message)
@@ -207,7 +203,12 @@ def detailed(operation: Operation, now: float) -> list[Text]:
     heads = ("LEVEL", "RESOURCE", "PHASE", "REPLICAS", "BEGUN", "ENDED", "MESSAGE")
     steps = [
         (
-            *(str(each.level), each.resource, _word(each.phase), change(each.before, each.after)),
+            *(
+                str(each.level),
+                each.resource,
+                word(each.phase, STYLES),
+                change(each.before, each.after),
+            ),
             *(clock(each.started), clock(each.ended), each.message),
         )
         for each in operation.steps
@@ -219,7 +220,7 @@ def planned(plan: Plan) -> list[Text]:
     """The plan of a scaling run, level by level, with the `--if-match` that carries it out."""
     rows = [
         (
-            *(str(level.level), step.resource, _word(step.action)),
+            *(str(level.level), step.resource, word(step.action, STYLES)),
             *(change(step.before, step.after), step.initial_delay, step.reason),
         )
         for level in plan.levels

@@ -1,7 +1,5 @@
 """`dwd status`, `audit` and `config`: the process that answers."""
 
-from typing import Final
-
 from rich.text import Text
 
 from app.api.schemas import (
@@ -16,10 +14,8 @@ from app.cli.client import ApiCall
 from app.cli.overrides import paused
 from app.cli.printing import Answer, as_yaml
 from app.cli.session import Session, path
-from app.cli.tables import Cell, fields, said, since, table
+from app.cli.tables import LOUD, Cell, fields, said, since, table
 from app.core.config.client_settings import AuditSettings, ConfigSettings, StatusSettings
-
-_LOUD: Final = "yellow"
 
 
 async def status(session: Session, settings: StatusSettings, words: tuple[str, ...]) -> None:
@@ -68,7 +64,7 @@ def told(found: Status, now: float) -> list[Text]:
         counts = "only the prober's leader knows"
     facts.append(("shoots", counts))
     if found.pause is not None:
-        facts.append(("pause", Cell(paused(found.pause, now), _LOUD)))
+        facts.append(("pause", Cell(paused(found.pause, now), LOUD)))
     troubles = {
         "off": [f"{each.feature}: {each.reason}" for each in found.features_off],
         "no right": [_right(each) for each in found.missing_permissions],
@@ -86,7 +82,7 @@ def told(found: Status, now: float) -> list[Text]:
             f"{each} has matched no pod for an hour" for each in found.selectors_without_pods
         ],
     }
-    facts += [(name, Cell(text, _LOUD)) for name, texts in troubles.items() for text in texts]
+    facts += [(name, Cell(text, LOUD)) for name, texts in troubles.items() for text in texts]
     return [head, *fields(facts)]
 
 

@@ -21,10 +21,9 @@ from app.cli.client import ApiCall
 from app.cli.overrides import held, paused, pauses
 from app.cli.printing import Answer
 from app.cli.session import Session, path
-from app.cli.tables import Cell, Row, clock, count, fields, said, since, span, table
+from app.cli.tables import LOUD, Cell, Row, clock, count, fields, said, since, span, table, word
 from app.core.config.client_settings import ProbeSettings, ShootsSettings
 
-_LOUD: Final = "yellow"
 _CLOSED: Final = "Closed"
 # A condition that only a shoot in endpoint mode has.
 _OF_ENDPOINT_MODE: Final = "ExternalPathReachable"
@@ -120,7 +119,7 @@ def listed(found: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Te
         probed = each.probe
         row: list[Cell | str] = [
             each.namespace,
-            _word(each.state),
+            word(each.state, STYLES),
             each.reason,
             since(each.since, now),
         ]
@@ -130,7 +129,7 @@ def listed(found: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Te
             expired = f"{leases.expired}/{leases.candidates} expired{unknown}"
         there = [it.replicas.spec for it in each.resources if it.replicas.spec is not None]
         zero = there.count(0)
-        at_zero = Cell(f"{zero}/{len(there)}" if there else "-", _LOUD if zero else "")
+        at_zero = Cell(f"{zero}/{len(there)}" if there else "-", LOUD if zero else "")
         row += [expired, at_zero, _overrides(each, now)]
         if wide:
             row += [since(probed.last_time, now), clock(probed.next_time)]
@@ -138,11 +137,6 @@ def listed(found: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Te
             row += [each.message]
         rows.append(row)
     return table(heads, rows)
-
-
-def _word(text: str) -> Cell:
-    """A word of the API, in its colour."""
-    return Cell(text, STYLES.get(text, ""))
 
 
 def _are_old(leases: Leases, probe: ProbeInfo) -> bool:
@@ -159,7 +153,7 @@ def _overrides(shoot: Shoot, now: float) -> Cell:
         f"ignored: {ignored}" if ignored else "",
     )
     text = "; ".join(filter(None, decided))
-    return Cell(text, _LOUD if text else "")
+    return Cell(text, LOUD if text else "")
 
 
 def _paused(shoot: Shoot, now: float) -> str:
@@ -195,11 +189,11 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
         text = (
             f"{said(gate.message or gate.name)} ({said(gate.state)} for {since(gate.since, now)})"
         )
-        facts.append(("gate", Cell(text, _LOUD if gate.state == _CLOSED else "")))
+        facts.append(("gate", Cell(text, LOUD if gate.state == _CLOSED else "")))
     if shoot.pause is not None:
-        facts.append(("pause", Cell(_paused(shoot, now), _LOUD)))
+        facts.append(("pause", Cell(_paused(shoot, now), LOUD)))
     if shoot.hold is not None:
-        facts.append(("hold", Cell(held(shoot.hold, now), _LOUD)))
+        facts.append(("hold", Cell(held(shoot.hold, now), LOUD)))
     lines = [head, Text(said(shoot.message)), Text(), *fields(facts)]
     lines += [Text(), *_resources(shoot.resources)]
     if shoot.endpoint_probes:
@@ -234,7 +228,7 @@ def _leases(leases: Leases | None, probe: ProbeInfo, now: float) -> Cell | str:
         left_out = ", ".join(f"{number} {why}" for why, number in sorted(leases.excluded.items()))
         text += f"; not counted: {left_out}"
     if _are_old(leases, probe):
-        return Cell(f"{since(leases.as_of, now)} ago, and not read since: {text}", _LOUD)
+        return Cell(f"{since(leases.as_of, now)} ago, and not read since: {text}", LOUD)
     return text
 
 
@@ -250,7 +244,7 @@ def _resources(resources: Sequence[Resource]) -> list[Text]:
             "ignored": each.ignore_scaling,
             "does not exist": missing,
         }
-        at_zero = _LOUD if replicas.spec == 0 else ""
+        at_zero = LOUD if replicas.spec == 0 else ""
         row: list[Cell | str] = [f"{each.kind}/{each.name}", Cell(count(replicas.spec), at_zero)]
         row += [count(replicas.ready), count(replicas.saved)]
         row += [str(each.scale_up_level), str(each.scale_down_level), _those_that_apply(notes)]
@@ -274,7 +268,7 @@ def _endpoint_probe(probe: EndpointProbe, now: float) -> Row:
     }
     return [
         *(probe.name, target.host or "/".join(filter(None, (target.pod, target.container)))),
-        *(probe.type, _word(probe.result), since(probe.since, now)),
+        *(probe.type, word(probe.result, STYLES), since(probe.since, now)),
         "not yet" if probe.last_time is None else f"{since(probe.last_time, now)} ago{outcome}",
         _those_that_apply(notes),
     ]
@@ -318,7 +312,7 @@ def nodes(found: Sequence[Node]) -> list[Text]:
             each.zone or "",
             counts[each.candidate],
         ]
-        row += [_word(each.lease), age, "-" if offset is None else f"{offset:+.1f}s"]
+        row += [word(each.lease, STYLES), age, "-" if offset is None else f"{offset:+.1f}s"]
         rows.append(row)
     return table(("NODE", "POOL", "ZONE", "COUNTS", "LEASE", "AGE", "CLOCK"), rows)
 

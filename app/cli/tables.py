@@ -3,7 +3,7 @@
 Everything that a server said passes `said`, so that no control character of it reaches a terminal (threat T13).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
@@ -22,6 +22,10 @@ _FEW_MINUTES: Final = 10
 _FEW_HOURS: Final = 8
 
 
+LOUD: Final = "yellow"
+"""The style of what deserves a look."""
+
+
 class Cell(NamedTuple):
     """A cell of a table."""
 
@@ -30,6 +34,11 @@ class Cell(NamedTuple):
 
 
 Row = Sequence[Cell | str]
+
+
+def word(text: str, styles: Mapping[str, str]) -> Cell:
+    """A word of the API, in the colour that `styles` has for it."""
+    return Cell(text, styles.get(text, ""))
 
 
 def said(text: str | None) -> str:

@@ -10,11 +10,10 @@ from app.cli import answers
 from app.cli.client import ApiCall
 from app.cli.printing import Answer
 from app.cli.session import Session, path
-from app.cli.tables import Cell, Row, fields, said, since, table, until
+from app.cli.tables import LOUD, Cell, Row, fields, said, since, table, until
 from app.core.config.client_settings import WeedersSettings, WeedSettings
 
-_LOUD: Final = "yellow"
-_READY: Final = {True: Cell("yes", "green"), False: Cell("no", _LOUD), None: Cell("")}
+_READY: Final = {True: Cell("yes", "green"), False: Cell("no", LOUD), None: Cell("")}
 
 
 async def weeders(session: Session, settings: WeedersSettings, words: tuple[str, ...]) -> None:
@@ -63,7 +62,7 @@ def listed(found: Sequence[Weeder], now: float, *, wide: bool = False) -> list[T
         if wide:
             row += [each.since or "", newest.began, newest.until]
             row += ["" if newest.asked is None else newest.asked.author]
-            row += [Cell(each.failing or newest.trouble or "", _LOUD)]
+            row += [Cell(each.failing or newest.trouble or "", LOUD)]
         rows.append(row)
     return table(heads, rows)
 
@@ -76,7 +75,7 @@ def detailed(weeder: Weeder, now: float) -> list[Text]:
         head.append(f" since {said(weeder.since)}, {since(weeder.since, now)} ago")
     lines = [head]
     if weeder.failing:
-        lines += fields([("failing", Cell(weeder.failing, _LOUD))])
+        lines += fields([("failing", Cell(weeder.failing, LOUD))])
     for each in weeder.recoveries:
         lines += [Text(), *_recovery(each, now)]
     return lines if weeder.recoveries else [*lines, Text("no recoveries")]
@@ -95,7 +94,7 @@ def _recovery(recovery: Recovery, now: float) -> list[Text]:
     if recovery.queued:
         facts.append(("left" if ended else "queued", str(recovery.queued)))
     if recovery.trouble:
-        facts.append(("trouble", Cell(recovery.trouble, _LOUD)))
+        facts.append(("trouble", Cell(recovery.trouble, LOUD)))
     lines = [Text(f"recovery {said(str(recovery.id))}", "bold"), *fields(facts)]
     if recovery.deletions:
         deleted = [

@@ -21,6 +21,12 @@ MCM: Final = "machine-controller-manager"
 
 # Seconds after which a component that cannot renew its own election Lease restarts.
 _LOST_LEADERSHIP: Final = 10.0
+# Seconds between checks of kube-controller-manager, and of machine-controller-manager.
+_MONITORS: Final = 5.0
+_RECONCILES: Final = 10.0
+# Seconds that draining a node takes, and a new machine until it has its node.
+_DRAIN: Final = 60.0
+_CREATION: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +68,10 @@ class KubeControllerManager:
     say, and after a start each node gets a full grace period.
     """
 
-    def __init__(
-        self, plane: ControlPlane, rng: random.Random, *, grace: float = 40.0, period: float = 5.0
-    ) -> None:
+    def __init__(self, plane: ControlPlane, rng: random.Random, *, grace: float) -> None:
         self._plane = plane
         self._rng = rng
         self._grace = grace
-        self._period = period
         self._seen: dict[str, _Seen] = {}
         self._away_since: float | None = None
 
@@ -76,15 +79,15 @@ class KubeControllerManager:
         """Initializes the controller as if it had been running and had seen each renewal within one period."""
         for lease in self._plane.shoot.leases():
             renewed = now if lease.renew_time is None else lease.renew_time
-            seen = min(now, renewed + self._rng.random() * self._period)
+            seen = min(now, renewed + self._rng.random() * _MONITORS)
             self._seen[lease.name] = _Seen(renewed, seen)
 
     async def run(self) -> None:
         """Checks periodically, until cancelled."""
-        await self._plane.clock.sleep(self._rng.random() * self._period)
+        await self._plane.clock.sleep(self._rng.random() * _MONITORS)
         while True:
             self.monitor(self._plane.clock.now())
-            await self._plane.clock.sleep(self._period)
+            await self._plane.clock.sleep(_MONITORS)
 
     def monitor(self, now: float) -> None:
         """Checks all nodes once."""
@@ -124,36 +127,23 @@ class KubeControllerManager:
 
 
 class MachineControllerManager:
-    """Replaces the machine of a node that has not been Ready for `health_timeout`.
+    """Replaces the machine of a node that has not been Ready for `health_timeout` seconds.
 
-    It checks every `period` while its pod is ready and the shoot's API server works. Draining takes `drain`, and a new
-    machine gets its node after `creation`; all durations are in seconds.
+    It acts while its pod is ready and the shoot's API server works.
     """
 
-    def __init__(
-        self,
-        plane: ControlPlane,
-        rng: random.Random,
-        *,
-        health_timeout: float = 600.0,
-        drain: float = 60.0,
-        creation: float = 180.0,
-        period: float = 10.0,
-    ) -> None:
+    def __init__(self, plane: ControlPlane, rng: random.Random, *, health_timeout: float) -> None:
         self._plane = plane
         self._rng = rng
         self._health_timeout = health_timeout
-        self._drain = drain
-        self._creation = creation
-        self._period = period
         self._made = 0
 
     async def run(self) -> None:
         """Checks periodically, until cancelled."""
-        await self._plane.clock.sleep(self._rng.random() * self._period)
+        await self._plane.clock.sleep(self._rng.random() * _RECONCILES)
         while True:
             self.reconcile(self._plane.clock.now())
-            await self._plane.clock.sleep(self._period)
+            await self._plane.clock.sleep(_RECONCILES)
 
     def reconcile(self, now: float) -> None:
         """Checks all Machines once."""
@@ -173,9 +163,9 @@ class MachineControllerManager:
                 self._turn(machine, "Running", now)
             case "Unknown" if been >= self._health_timeout:
                 self._replace(machine, now)
-            case "Terminating" if been >= self._drain:
+            case "Terminating" if been >= _DRAIN:
                 self._remove(machine)
-            case "Pending" if been >= self._creation:
+            case "Pending" if been >= _CREATION:
                 self._join(machine, now)
             case _:
                 pass  # nothing is due yet

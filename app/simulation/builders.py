@@ -33,7 +33,7 @@ from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SeedNetwork, ServerPlace
-from app.simulation.parts import Kubeconfigs, People, WorldParts
+from app.simulation.parts import People, WorldParts
 from app.simulation.pod_kubelet import BecameReady
 from app.simulation.seed_pods import PodDeletion, SeedPods
 from app.simulation.shoot import Kubelet, ShootServer
@@ -216,7 +216,7 @@ class World:
         )
         shoot.accept(f"{namespace}-1")
         for route in parts.secret_names:
-            Kubeconfigs(parts).create(namespace, route)
+            parts.write_kubeconfig(namespace, route)
         cluster = manifests.cluster(namespace, since, grace=grace)
         self.store.create(ObjectKey("Cluster", "", namespace), manifests.born(cluster, since))
         rng = self._rng(f"{namespace}/nodes")

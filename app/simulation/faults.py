@@ -19,8 +19,8 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
 from app.simulation.memory import MemoryPlace, MemoryPort
 from app.simulation.network import SEED, Manner, TargetAnswer
-from app.simulation.parts import GARDENLET, NOWHERE, Fault, Kubeconfigs, WorldParts, watched
-from app.simulation.shoot import Kubelet, NodeClock, PathCut
+from app.simulation.parts import GARDENLET, NOWHERE, Fault, WorldParts, watched
+from app.simulation.shoot import NodeClock, PathCut
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import ApiServer, ConnectionLoss, Storage, Trouble
 
@@ -200,7 +200,6 @@ class Faults(PodFaults, ConnectionFaults):
     def __init__(self, parts: WorldParts, rng: random.Random) -> None:
         super().__init__(parts)
         self._rng = rng
-        self._kubeconfigs = Kubeconfigs(parts)
         self._tokens = 1
 
     # The nodes of a shoot, and their kubelets.
@@ -225,10 +224,9 @@ class Faults(PodFaults, ConnectionFaults):
         """
         shoot = self._parts.shoots[namespace]
 
-        def cut_off(hits: Callable[[Kubelet], bool]) -> Fault:
-            cut = PathCut(hits)
-            shoot.fleet.cut(cut)
-            return Fault(lambda: shoot.fleet.mend(cut))
+        def cut_off(hits: PathCut) -> Fault:
+            shoot.fleet.cut(hits)
+            return Fault(lambda: shoot.fleet.mend(hits))
 
         if zone is not None:
             return cut_off(lambda kubelet: kubelet.zone == zone)
@@ -339,12 +337,16 @@ class Faults(PodFaults, ConnectionFaults):
         self._tokens += 1
         shoot.retire(until=self._parts.clock.now() + overlap)
         shoot.accept(f"{namespace}-{self._tokens}")
-        self._kubeconfigs.write_all(namespace)
+        self._write_kubeconfigs(namespace)
 
     def rotate_ca(self, namespace: str) -> None:
         """Gives the API server a certificate of a new authority, and writes that authority into the Secrets."""
         self._parts.shoots[namespace].show(self._parts.place.authority(namespace))
-        self._kubeconfigs.write_all(namespace)
+        self._write_kubeconfigs(namespace)
+
+    def _write_kubeconfigs(self, namespace: str) -> None:
+        for route in self._parts.secret_names:
+            self._parts.write_kubeconfig(namespace, route)
 
     def certificate_untrusted(self, namespace: str) -> Fault:
         """The API server presents a certificate that was not signed by the authority in the Secret."""
@@ -382,8 +384,8 @@ class Faults(PodFaults, ConnectionFaults):
 
     def secret_absent(self, namespace: str, route: Route) -> Fault:
         """The Secret of a route is deleted."""
-        self._parts.store.delete(self._kubeconfigs.key(namespace, route))
-        return Fault(lambda: self._kubeconfigs.create(namespace, route))
+        self._parts.store.delete(self._parts.secret_key(namespace, route))
+        return Fault(lambda: self._parts.write_kubeconfig(namespace, route))
 
     def name_gone(self, namespace: str) -> Fault:
         """The host name in the external kubeconfig cannot be resolved."""
@@ -397,8 +399,8 @@ class Faults(PodFaults, ConnectionFaults):
         user: Object | None = None,
         server: str | None = None,
     ) -> Fault:
-        self._kubeconfigs.write(namespace, route, user=user, server=server)
-        return Fault(lambda: self._kubeconfigs.write(namespace, route))
+        self._parts.write_kubeconfig(namespace, route, user=user, server=server)
+        return Fault(lambda: self._parts.write_kubeconfig(namespace, route))
 
     # The seed's API server and its watches.
 

@@ -1,8 +1,7 @@
 """Runs endpoint probes in a simulated world: implements `app.core.ports.Handlers`."""
 
 import asyncio
-from collections import Counter
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from app.core.model.endpoints import (
     EndpointProbeSpec,
@@ -23,15 +22,6 @@ LATENCY: Final = 0.005
 _INSIDE: Final = (".svc", ".svc.cluster.local")
 
 
-class RunOf(NamedTuple):
-    """The name of a probe and its target, by which runs are counted."""
-
-    probe: str
-    namespace: str
-    target: str
-    """The host; for a container, `POD/CONTAINER`."""
-
-
 class SimulatedHandlers:
     """A host passes unless a fault says otherwise; a container answers while it runs, and passes while it is ready.
 
@@ -39,27 +29,18 @@ class SimulatedHandlers:
     """
 
     def __init__(self, parts: WorldParts) -> None:
-        self.runs: Counter[RunOf] = Counter()
-        """The number of runs against each target."""
-        self.running = 0
-        """The number of runs in progress."""
         self._parts = parts
 
     async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """Returns the result of one run, within `timeoutSeconds`."""
-        target = f"{address.pod}/{address.container}" if address.pod else address.host
-        self.runs[RunOf(probe.name, address.namespace, target)] += 1
         port = probe.handler.port if isinstance(probe.handler, HttpGet | TcpSocket) else None
         if isinstance(port, str) and port not in address.ports:
             return Ran(ProbeOutcome.ERROR, f"the container has no port named {port}")
-        self.running += 1
         try:
             async with asyncio.timeout(probe.timeout):
                 return await self._asked(probe, address)
         except TimeoutError:
             return Ran(ProbeOutcome.FAILURE, f"no answer within {probe.timeout} s")
-        finally:
-            self.running -= 1
 
     async def _asked(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         manner = self._manner(probe, address)

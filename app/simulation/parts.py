@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, NotFound
@@ -23,6 +23,9 @@ from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.traffic import ApiServer, Journal
 from app.simulation.workloads import DeploymentController
 
+if TYPE_CHECKING:
+    from app.simulation.server.streams import StoreWatch
+
 _OF_OTHERS: Final = frozenset(
     {
         *("Pod", "EndpointSlice", "Service", "Lease", "Event"),
@@ -30,18 +33,6 @@ _OF_OTHERS: Final = frozenset(
     }
 )
 """Kinds that the prober does not watch: they belong to the weeder, to what people decide and to endpoint probes."""
-
-
-class Stream(Protocol):
-    """An open watch."""
-
-    def cut(self) -> None:
-        """Breaks the connection; pending events are lost."""
-        ...
-
-    def end(self) -> None:
-        """Ends it, a while after the last pending event."""
-        ...
 
 
 def watched(kind: str) -> Watched | None:
@@ -64,14 +55,14 @@ class OpenWatches:
         self.most: Counter[str] = Counter()
         """The maximum number of watches open at the same time, by kind."""
         self._stalled: set[str] = set()
-        self._served: list[tuple[str, Stream]] = []
+        self._served: list[tuple[str, StoreWatch]] = []
 
     def open_now(self, kind: str) -> int:
         """Returns the number of open watches of a kind."""
         return len(self._of(kind))
 
     @contextmanager
-    def serving(self, kind: str, stream: Stream) -> Iterator[None]:
+    def serving(self, kind: str, stream: "StoreWatch") -> Iterator[None]:
         """Counts a watch as long as it is open."""
         served = (kind, stream)
         self._served.append(served)
@@ -91,7 +82,7 @@ class OpenWatches:
         for stream in self._of(kind):
             stream.end()
 
-    def _of(self, kind: str) -> list[Stream]:
+    def _of(self, kind: str) -> "list[StoreWatch]":
         return [stream for each, stream in self._served if each == kind]
 
     def stall(self, what: str) -> None:
@@ -109,6 +100,8 @@ class OpenWatches:
 
 GARDENLET = "gardenlet"
 """The author of changes to Clusters and Secrets in the journal."""
+NOWHERE: Final = "https://api.gone.invalid"
+"""A server whose name cannot be resolved (RFC 2606)."""
 
 
 class Fault(ExitStack):
@@ -157,50 +150,11 @@ class WorldParts:
         obj = self.store.patch(key, patch, status=status)
         self.journal.enter(self.clock.now(), obj, patch, by)
 
+    def secret_key(self, namespace: str, route: Route) -> ObjectKey:
+        """Returns the key of the kubeconfig Secret of a route."""
+        return ObjectKey("Secret", namespace, self.secret_names[route])
 
-# The kubeconfig Secrets of shoots, one for each route, written like gardenlet's.
-
-
-NOWHERE: Final = "https://api.gone.invalid"
-"""A server whose name cannot be resolved (RFC 2606)."""
-
-
-class Kubeconfigs:
-    """Writes the kubeconfig Secrets of shoots."""
-
-    def __init__(self, parts: WorldParts) -> None:
-        self._parts = parts
-
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """The routes that have a Secret."""
-        return tuple(self._parts.secret_names)
-
-    def key(self, namespace: str, route: Route) -> ObjectKey:
-        """Returns the key of a route's Secret."""
-        return ObjectKey("Secret", namespace, self._parts.secret_names[route])
-
-    def content(
-        self,
-        namespace: str,
-        route: Route,
-        *,
-        user: Object | None = None,
-        server: str | None = None,
-    ) -> bytes:
-        """Builds a kubeconfig; arguments that are not given default to correct values, such as the newest token."""
-        shoot = self._parts.shoots[namespace]
-        user = {"token": shoot.newest_token} if user is None else user
-        url = server or self._parts.place.url(namespace, route)
-        return manifests.kubeconfig(namespace, url, shoot.authority(route), user)
-
-    def create(self, namespace: str, route: Route) -> None:
-        """Creates the Secret with a correct kubeconfig."""
-        body = manifests.secret(self.content(namespace, route))
-        born = manifests.born(body, self._parts.clock.now())
-        self._parts.store.create(self.key(namespace, route), born)
-
-    def write(
+    def write_kubeconfig(
         self,
         namespace: str,
         route: Route,
@@ -208,14 +162,16 @@ class Kubeconfigs:
         user: Object | None = None,
         server: str | None = None,
     ) -> None:
-        """Writes another kubeconfig into the Secret."""
-        content = self.content(namespace, route, user=user, server=server)
-        self._parts.write(self.key(namespace, route), manifests.secret(content), GARDENLET)
-
-    def write_all(self, namespace: str) -> None:
-        """Writes a correct kubeconfig into each Secret of the shoot."""
-        for route in self.routes:
-            self.write(namespace, route)
+        """Writes the kubeconfig Secret of a route, as gardenlet does; what is not given is right, such as the token."""
+        shoot, key = self.shoots[namespace], self.secret_key(namespace, route)
+        user = {"token": shoot.newest_token} if user is None else user
+        url = server or self.place.url(namespace, route)
+        content = manifests.kubeconfig(namespace, url, shoot.authority(route), user)
+        if self.store.find(key) is None:
+            body = manifests.born(manifests.secret(content), self.clock.now())
+            self.store.create(key, body)
+        else:
+            self.write(key, manifests.secret(content), GARDENLET)
 
 
 # Pauses and ScaleRequests, written as a person with kubectl would.

@@ -86,10 +86,8 @@ class Kubelet:
     """The number of the kubelet's valid entry in the heap; entries with another number are ignored."""
 
 
-class PathCut(NamedTuple):
-    """A cut of the path between some nodes and their API server."""
-
-    hits: Callable[[Kubelet], bool]
+PathCut = Callable[[Kubelet], bool]
+"""A cut of the path between some nodes and their API server: whether it hits the node of a kubelet."""
 
 
 class Fleet:
@@ -162,7 +160,7 @@ class Fleet:
         return tuple(
             kubelet
             for kubelet in self._kubelets.values()
-            if not kubelet.alive or any(cut.hits(kubelet) for cut in self._cuts)
+            if not kubelet.alive or any(cut(kubelet) for cut in self._cuts)
         )
 
     def cut(self, cut: PathCut) -> None:
@@ -184,7 +182,7 @@ class Fleet:
         if kubelet.lost:
             return self._failed(kubelet, at)
         begun = at if kubelet.begun is None else kubelet.begun
-        cut = any(cut.hits(kubelet) for cut in self._cuts)
+        cut = any(cut(kubelet) for cut in self._cuts)
         match Renewal.LOST if cut else self._meets(self._rng):
             case Renewal.ANSWERED:
                 return self._success(kubelet, at)

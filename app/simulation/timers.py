@@ -37,10 +37,7 @@ class Timers:
 
     def after(self, seconds: float, job: Job) -> None:
         """Calls `job` in `seconds`; timers cannot be cancelled, so the job must check whether it is still relevant."""
-        self.at(self._clock.now() + seconds, job)
-
-    def at(self, instant: float, job: Job) -> None:
-        """Calls `job` at `instant`."""
+        instant = self._clock.now() + seconds
         if not self._due or instant < self._due[0][0]:
             self._sooner.set()
         heapq.heappush(self._due, (instant, next(self._order), job))

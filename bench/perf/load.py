@@ -234,7 +234,7 @@ class Load:
         found = {
             "seed": cluster["server"],
             "pattern": self._servers.shoot_server_pattern,
-            "external_pattern": self._servers.external_server_pattern,
+            "external_pattern": self._servers.shoot_server_pattern,
             "shoots": shoots,
         }
         (folder / "shoots.json").write_text(json.dumps(found))

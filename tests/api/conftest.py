@@ -1,6 +1,6 @@
 """The application on hand-made facts; requests go straight into it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 
 from app.api.context import Context
 from app.core.metrics import Metrics
-from app.core.model.policy import ProberPolicy
 from app.core.reporting.audit import AuditLog
 from tests.api.facts import NOW, POLICY
 from tests.api.fakes import (
@@ -32,59 +31,21 @@ def logged() -> Iterator[list[Any]]:
         yield found
 
 
-@pytest.fixture
-def shoots() -> FakeShoots:
-    return FakeShoots()
+def new(make: Callable[[], object]) -> Any:
+    """A fixture that makes one for each test."""
+
+    @pytest.fixture
+    def made() -> object:
+        return make()
+
+    return made
 
 
-@pytest.fixture
-def process() -> FakeProcess:
-    return FakeProcess()
-
-
-@pytest.fixture
-def weeders() -> FakeWeeders:
-    return FakeWeeders()
-
-
-@pytest.fixture
-def overrides() -> FakeOverrides:
-    return FakeOverrides()
-
-
-@pytest.fixture
-def scaling_runs() -> FakeFlows:
-    return FakeFlows()
-
-
-@pytest.fixture
-def resources() -> FakeResources:
-    return FakeResources()
-
-
-@pytest.fixture
-def endpoints() -> FakeEndpoints:
-    return FakeEndpoints()
-
-
-@pytest.fixture
-def policy() -> ProberPolicy:
-    return POLICY
-
-
-@pytest.fixture
-def authority() -> FakeAuthority:
-    return FakeAuthority()
-
-
-@pytest.fixture
-def audit() -> AuditLog:
-    return AuditLog(lambda: NOW)
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
+shoots, process, weeders = new(FakeShoots), new(FakeProcess), new(FakeWeeders)
+overrides, authority = new(FakeOverrides), new(FakeAuthority)
+scaling_runs, resources, endpoints = new(FakeFlows), new(FakeResources), new(FakeEndpoints)
+policy, metrics = new(lambda: POLICY), new(Metrics)
+audit = new(lambda: AuditLog(lambda: NOW))
 
 
 @pytest.fixture
@@ -102,16 +63,18 @@ def given(
     audit,
 ) -> Context:
     """What the application is given."""
-    others = {
-        "endpoints": endpoints,
-        "policy": policy,
-        "overrides": overrides,
-        "scaling_runs": scaling_runs,
-        "resources": resources,
-        "authority": authority,
-        "audit": audit,
-    }
-    return context(shoots, process, weeders, **others)
+    return context(
+        shoots,
+        process,
+        weeders,
+        endpoints=endpoints,
+        policy=policy,
+        overrides=overrides,
+        scaling_runs=scaling_runs,
+        resources=resources,
+        authority=authority,
+        audit=audit,
+    )
 
 
 @pytest.fixture

@@ -189,3 +189,14 @@ def test_texts_are_escaped_on_the_page():
     page = "".join(reference(hostile))
     assert "<script" not in page
     assert "&lt;script&gt;<code>&lt;b&gt;</code>" in page
+
+
+def test_the_page_of_the_calls_has_no_script_and_nothing_from_elsewhere(client):
+    answer = client.get("/docs")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<script" not in answer.text
+    assert "//" not in answer.text
+    policy = answer.headers["content-security-policy"]
+    assert "style-src 'self'" in policy
+    assert "script-src" not in policy
+    assert '<a href="/">Shoots</a>' in answer.text

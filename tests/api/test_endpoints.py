@@ -5,8 +5,6 @@ from dataclasses import replace
 import pytest
 
 from app.api import presenting
-from app.api.context import RenderedShoots
-from app.api.presenting import Endpoints
 from app.core.model.endpoints import (
     CachedResult,
     Effect,
@@ -15,7 +13,6 @@ from app.core.model.endpoints import (
     ProbeType,
     Waiting,
 )
-from app.core.model.overrides import NOTHING
 from app.prober.status import ConditionStatus, ShootCondition
 from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy
 
@@ -177,19 +174,6 @@ def test_a_gate_says_why_it_is_closed_and_one_without_targets_is_there_too(shown
     ]
 
 
-# Lists.
-
-
-def test_what_is_the_same_is_not_drawn_again_and_a_gate_alone_is_another_picture():
-    rendered = RenderedShoots()
-    found = Endpoints((endpoint(),), (gate(),))
-    first = rendered.shoot(healthy(), POLICY, NOTHING, found)
-    again = Endpoints((endpoint(),), (gate(),))
-    assert rendered.shoot(healthy(), POLICY, NOTHING, again) is first
-    closed = Endpoints((endpoint(),), (gate(reason=GateReason.FAILING),))
-    assert rendered.shoot(healthy(), POLICY, NOTHING, closed) != first
-
-
 # Endpoint mode.
 
 
@@ -227,7 +211,3 @@ class TestEndpointMode:
     def test_an_unknown_shoot_is_still_told_from_that(self, client):
         answer = client.get(f"{LIST}/nowhere/nodes")
         assert answer.json()["detail"] == "the seed has no Cluster nowhere"
-
-    @pytest.mark.usefixtures("status")
-    def test_the_history_is_there_as_in_lease_mode(self, client):
-        assert client.get(PATH + "/history").status_code == 200

@@ -4,6 +4,7 @@ import time
 
 import pytest
 from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.api.application import create_health_app, create_metrics_app
 from app.api.health import Health
@@ -233,13 +234,6 @@ def test_an_unexpected_error_is_500_without_its_text_and_counted(client, shoots,
     assert line["exc_info"] is shoots.breaks, "the log has what the caller does not see"
 
 
-def test_the_answer_after_an_unexpected_error_is_as_before(client, shoots):
-    shoots.breaks = ValueError(CANARY)
-    client.get("/api/v1/shoots")
-    shoots.breaks = None
-    assert client.get("/api/v1/shoots").status_code == 200
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -271,3 +265,36 @@ def test_the_health_port_and_the_metrics_port_serve_nothing_else(path, shoots):
     shoots.add(healthy())
     assert TestClient(create_health_app(Health())).get(path).status_code == 404
     assert TestClient(create_metrics_app(Metrics(), time.monotonic)).get(path).status_code == 404
+
+
+# What is counted of requests, and how it is shown.
+
+
+def test_metrics_come_in_the_text_format_with_ours_and_those_of_http(client, shoots, metrics):
+    shoots.add(healthy())
+    client.get("/api/v1/shoots/shoot--acme--prod")
+    client.get("/api/v1/nowhere")
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = {each.name: each for each in text_string_to_metric_families(answer.text)}
+    assert "dwd_probe_lag_seconds" in families
+    counted = {s.labels["handler"]: s.labels["status"] for s in families["http_requests"].samples}
+    assert counted == {"/api/v1/shoots/{namespace}": "200", "none": "404"}
+
+
+def test_metrics_come_in_openmetrics_for_who_asks(client):
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    answer = client.get("/metrics", headers=accept)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/metrics"])
+def test_health_and_metrics_are_not_counted_as_requests(client, path):
+    client.get(path)
+    assert f'handler="{path}"' not in client.get("/metrics").text
+
+
+def test_methods_that_do_not_exist_make_no_series(client):
+    client.request("FROB", "/api/v1/status")
+    assert "FROB" not in client.get("/metrics").text

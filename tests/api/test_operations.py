@@ -190,7 +190,9 @@ def test_a_dry_run_names_the_run_and_what_it_would_not_come_to_and_cancels_nothi
     assert scaling_runs.known["op-2"].phase is OperationPhase.RUNNING
 
 
-def test_a_dry_run_is_refused_where_the_cancellation_would_be(client, scaling_runs, process):
+def test_a_dry_run_is_refused_where_the_cancellation_would_be_refused_or_do_nothing(
+    client, scaling_runs, process
+):
     process.dry_run = True
     scaling_runs.add(operation(), manual(phase=OperationPhase.DONE))
     for name, why in (("op-1", "pause or hold instead"), ("op-2", "has ended: Done")):

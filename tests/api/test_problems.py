@@ -1,7 +1,6 @@
 """What each foreseen error becomes for a caller."""
 
 import json
-from typing import Any
 
 import h11
 import pytest
@@ -163,16 +162,6 @@ def test_every_field_that_is_wrong_is_named_as_the_caller_knows_it(client):
     paths = [each["path"] for each in answer.json()["errors"]]
     assert sorted(paths) == ["hold", "inner.a", "more", "reason"]
     assert answer.json()["type"] == URN + "invalid-parameter"
-
-
-def test_a_body_that_is_missing_or_no_object_is_named_as_a_whole(client):
-    sents: list[dict[str, Any]] = [
-        {},
-        {"headers": {"Content-Type": "application/json"}, "content": "[]"},
-    ]
-    for sent in sents:
-        answer = client.put("/order", **sent)
-        assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "body")
 
 
 def test_what_a_field_contained_is_not_repeated(client):

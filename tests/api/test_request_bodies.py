@@ -1,11 +1,13 @@
-"""What a body may be; and that nothing happens before it is whole."""
+"""What a body may be, and what may be in it; and that nothing happens before it is whole."""
 
 import asyncio
 import json
 
 import pytest
+from pydantic import ValidationError
 
 from app.api.middleware import MAX_BODY, BodyLimit
+from app.api.request_bodies import IgnoreOrder, LogLevelOrder, PauseOrder, ScaleOrder, WeedOrder
 
 HEADERS = [(b"transfer-encoding", b"chunked"), (b"content-type", b"application/json")]
 
@@ -156,3 +158,64 @@ async def test_a_request_without_a_body_is_left_alone():
     scope = {"type": "http", "headers": [(b"content-length", b"0")], "path": "/"}
     await BodyLimit(app)(scope, unused, send)
     assert sent == [204]
+
+
+# What may be in it: which call takes which of these is in the OpenAPI document.
+
+WHY = {"reason": "the load balancer is replaced"}
+UP = WHY | {"direction": "up"}
+
+
+@pytest.mark.parametrize(
+    ("order", "said", "wrong"),
+    [
+        (PauseOrder, {}, {"reason": "required"}),
+        (PauseOrder, {"reason": ""}, {"reason": "at least 1"}),
+        (PauseOrder, {"reason": " \t"}, {"reason": "pattern"}),
+        (PauseOrder, {"reason": "\u200b"}, {"reason": "can be printed"}),
+        (PauseOrder, {"reason": "x" * 301}, {"reason": "at most 300"}),
+        (PauseOrder, {"reason": 7}, {"reason": "string"}),
+        (PauseOrder, WHY | {"duration": "0s"}, {"duration": "more than 0s"}),
+        (PauseOrder, WHY | {"duration": "-1h"}, {"duration": "more than 0s"}),
+        (PauseOrder, WHY | {"duration": "24h0m1s"}, {"duration": "at most 24h"}),
+        (PauseOrder, WHY | {"duration": "an hour"}, {"duration": "duration"}),
+        (PauseOrder, WHY | {"duration": "60"}, {"duration": "unit"}),
+        (PauseOrder, WHY | {"duration": 60}, {"duration": "string"}),
+        (PauseOrder, WHY | {"scope": "scaleUp"}, {"scope": "'all' or 'scaleDown'"}),
+        (PauseOrder, WHY | {"force": "yes"}, {"force": "boolean"}),
+        (PauseOrder, WHY | {"until": "tomorrow"}, {"until": "not permitted"}),
+        (IgnoreOrder, WHY | {"duration": "1h"}, {"duration": "not permitted"}),
+        (IgnoreOrder, {"reason": 1, "force": "x"}, {"reason": "string", "force": "boolean"}),
+        (WeedOrder, {"force": "true"}, {"force": "boolean"}),
+        (WeedOrder, {"reason": None}, {"reason": "string"}),
+        (WeedOrder, {"reason": "x" * 301}, {"reason": "at most 300"}),
+        (WeedOrder, {"why": "x"}, {"why": "not permitted"}),
+        (ScaleOrder, {}, {"direction": "required", "reason": "required"}),
+        (ScaleOrder, UP | {"direction": "Up"}, {"direction": "'up' or 'down'"}),
+        (ScaleOrder, UP | {"hold": "24h0m1s"}, {"hold": "at most 24h"}),
+        (ScaleOrder, UP | {"hold": None}, {"hold": "string"}),
+        (ScaleOrder, UP | {"dryRun": 1}, {"dryRun": "boolean"}),
+        (ScaleOrder, UP | {"dryrun": True}, {"dryrun": "not permitted"}),
+        (ScaleOrder, UP | {"dry_run": True}, {"dry_run": "not permitted"}),
+        (ScaleOrder, UP | {"replicas": 3, "hold": "x"}, {"replicas": "not", "hold": "duration"}),
+        (LogLevelOrder, {}, {"level": "required"}),
+        (LogLevelOrder, {"level": "INFO"}, {"level": "'debug', 'info', 'warning' or 'error'"}),
+        (LogLevelOrder, {"level": 10}, {"level": "'debug', 'info', 'warning' or 'error'"}),
+        (LogLevelOrder, {"level": "info", "for": "1h"}, {"for": "not permitted"}),
+    ],
+)
+def test_each_wrong_field_is_named_with_what_it_may_be(order, said, wrong):
+    with pytest.raises(ValidationError) as caught:
+        order.model_validate(said)
+    found = {".".join(map(str, each["loc"])): each["msg"] for each in caught.value.errors()}
+    assert found.keys() == wrong.keys()
+    assert all(words in found[path] for path, words in wrong.items()), found
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [(" a\nb\x1b[31m\u202e ", "a b [31m"), (" two\nlines ", "two lines"), ("x" * 300, "x" * 300)],
+)
+def test_a_reason_becomes_one_printable_line(said, kept):
+    for order in (PauseOrder, IgnoreOrder, WeedOrder):
+        assert order(reason=said).reason == kept

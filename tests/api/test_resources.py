@@ -1,9 +1,7 @@
 """The dependents of a shoot, live, with ETags; of each caller one read at a time; and ignore-scaling."""
 
 import asyncio
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 
 import httpx2
 import pytest
@@ -13,11 +11,9 @@ from app.core.clock import Clock
 from app.core.errors import Refused, Throttled, Unreachable, VersionChanged
 from app.core.model import workloads
 from app.core.model import workloads as ann
-from app.core.model.callers import Caller
 from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef
-from app.prober.scaling.operations import READS_IN_FLIGHT
 from tests.api.facts import (
     CA,
     KCM,
@@ -28,7 +24,7 @@ from tests.api.facts import (
     protected_workload,
     workload,
 )
-from tests.api.fakes import FakeResources, FakeShoots, Identified, application, context, type_of
+from tests.api.fakes import application, type_of
 
 LIST = f"/api/v1/shoots/{NAMESPACE}/resources"
 IGNORE = f"{LIST}/Deployment/{KCM.name}/ignore-scaling"
@@ -156,22 +152,6 @@ def test_what_is_no_configured_dependent_is_404(client, resources, place, query)
     assert resources.asked == []
 
 
-@pytest.mark.parametrize(
-    ("body", "paths"),
-    [
-        ({}, {"reason"}),
-        ({"reason": ""}, {"reason"}),
-        ({**REASON, "duration": "1h"}, {"duration"}),
-        ({"reason": 1, "force": "x"}, {"reason", "force"}),
-    ],
-)
-def test_a_wrong_field_is_422_and_named(client, resources, body, paths):
-    answer = client.put(IGNORE, json=body)
-    assert answer.status_code == 422
-    assert {each["path"] for each in answer.json()["errors"]} == paths
-    assert resources.asked == []
-
-
 def test_the_audit_has_who_why_before_and_after(client, resources, audit):
     resources.known[NAMESPACE][KCM] = workload(KCM, 1, **{ann.IGNORE_SCALING: "no"})
     client.put(IGNORE, json=REASON)
@@ -242,141 +222,64 @@ def test_a_refused_attempt_on_what_does_not_exist_has_nothing_before(client, sho
     assert audit.entries()[0].attempt.before is None
 
 
-READS = 3
-"""Requests to the seed for one answer."""
-READ = 0.2
-"""Seconds that each of them takes."""
-
-
-class ByHeader:
-    """Around an application: the caller is who the header `User` says."""
-
-    def __init__(self, app):
-        self._app = app
-
-    async def __call__(self, scope, receive, send):
-        name = dict(scope["headers"])[b"user"].decode()
-        await Identified(self._app, Caller(name))(scope, receive, send)
-
-
-@dataclass
-class SharedSeed(FakeResources):
-    """As the prober reads it: few requests at once for all who only look, in the order in which they asked."""
-
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS_IN_FLIGHT))
-    in_flight: int = 0
-    most: int = 0
-
-    async def live(self, namespace):
-        self.in_flight += 1
-        self.most = max(self.most, self.in_flight)
-        await asyncio.gather(*(self._read() for _ in range(READS)))
-        self.in_flight -= 1
-        return await super().live(namespace)
-
-    async def _read(self):
-        async with self.room:
-            await sleep(READ)
+# Of each caller one read at a time.
 
 
 def instant():
     return asyncio.get_running_loop().time()
 
 
-async def sleep(seconds):
-    await Clock.of_loop().sleep(seconds)
-
-
-@pytest.fixture
-def seed():
-    return SharedSeed({NAMESPACE: {KCM: workload(KCM)}})
-
-
-@pytest.fixture
-async def ask(seed):
-    """Asks for the resources as the caller of this name; returns the answer, and how long it took."""
-    shoots = FakeShoots()
-    shoots.add(healthy())
-    given = context(shoots, resources=seed)
-    app = application(given, now=Clock.of_loop().now, authentication=ByHeader)
-    transport = httpx2.ASGITransport(app)
-
-    async def asking(client, name):
+async def held(locks, who, seconds=1.0):
+    """One read that takes so long; returns when it began."""
+    async with locks.turn(who):
         began = instant()
-        answer = await client.get(LIST, headers={"User": name})
-        return answer, instant() - began
-
-    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        yield partial(asking, client)
+        await asyncio.sleep(seconds)
+    return began
 
 
-async def test_the_flood_of_one_viewer_keeps_no_other_from_his_reads(ask, seed):
-    flood = [asyncio.ensure_future(ask("mallory")) for _ in range(20)]
-    for _ in range(5):
-        answer, seconds = await ask("alice")
-        assert answer.status_code == 200
-        assert seconds < 2 * READS * READ, "it is served beside one read of the other, no more"
-    assert seed.most == 2
-    found = Counter(answer.status_code for answer, _ in await asyncio.gather(*flood))
-    assert found.keys() == {200, 429}
+async def test_the_reads_of_one_caller_wait_for_each_other_and_for_nobody_elses():
+    locks, began = ReadLocks(), instant()
+    reads = [held(locks, who, 0.5) for who in ("mallory", "mallory", "mallory", "alice")]
+    found = await asyncio.gather(*reads)
+    assert [each - began for each in found] == pytest.approx([0, 0.5, 1.0, 0])
 
 
-async def test_whoever_is_in_his_own_way_is_told_that_after_2_s(ask):
-    answers = await asyncio.gather(*(ask("mallory") for _ in range(20)))
-    problems = [(each, waited) for each, waited in answers if each.status_code == 429]
-    assert 0 < len(problems) < 20
-    for each, waited in problems:
-        assert waited == pytest.approx(PATIENCE)
-        assert "by this caller is in progress already" in each.json()["detail"]
-        assert each.json()["type"] == "urn:dependency-watchdog:problem:too-many-requests"
-        assert each.headers["Retry-After"] == "1"
-
-
-async def test_of_one_caller_one_is_read_at_a_time_and_the_others_wait_for_it(ask, seed):
-    answers = await asyncio.gather(*(ask("alice") for _ in range(3)))
-    assert [answer.status_code for answer, _ in answers] == [200] * 3
-    assert seed.most == 1
-
-
-# The turns themselves.
-
-
-def a_log() -> defaultdict[str, list[float]]:
-    """When each caller's turns began."""
-    return defaultdict(list)
-
-
-async def held(probes, who, log, seconds=1.0):
-    async with probes.turn(who):
-        log[who].append(instant())
-        await sleep(seconds)
+async def test_whoever_is_in_his_own_way_is_told_that_after_2_s(given):
+    app = application(given, now=Clock.of_loop().now)
+    transport = httpx2.ASGITransport(app)
+    async with (
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as asking,
+        given.prober.looks.turn("caller tester"),
+    ):
+        began = instant()
+        answer = await asking.get(LIST)
+        assert instant() - began == pytest.approx(PATIENCE)
+    assert (answer.status_code, type_of(answer)) == (429, "too-many-requests")
+    assert "by this caller is in progress already" in answer.json()["detail"]
+    assert answer.headers["Retry-After"] == "1"
 
 
 async def test_a_turn_that_fails_or_is_cut_short_is_over():
-    probes, log = ReadLocks(), a_log()
+    locks = ReadLocks()
     with pytest.raises(ZeroDivisionError):
-        async with probes.turn("a"):
+        async with locks.turn("a"):
             _ = 1 / 0
-    cut = asyncio.ensure_future(held(probes, "a", log, 60))
-    waiting = asyncio.ensure_future(held(probes, "a", log))
-    await sleep(0.1)
+    cut, waiting = (asyncio.ensure_future(held(locks, "a", seconds)) for seconds in (60, 1))
+    await asyncio.sleep(0.1)
     cut.cancel()
     await asyncio.wait([cut])
     await waiting
-    assert len(log["a"]) == 2
 
 
 async def test_who_stops_waiting_leaves_the_turn_to_the_next():
-    probes, log = ReadLocks(), a_log()
-    reads = [asyncio.ensure_future(held(probes, "a", log)) for _ in range(3)]
-    await sleep(0.1)
-    reads[1].cancel()
-    await asyncio.wait(reads)
-    first, last = log["a"]
-    assert last - first == pytest.approx(1)
+    locks = ReadLocks()
+    first, second, third = (asyncio.ensure_future(held(locks, "a")) for _ in range(3))
+    await asyncio.sleep(0.1)
+    second.cancel()
+    assert await third - await first == pytest.approx(1)
 
 
 async def test_nobody_is_remembered_who_waits_for_nothing():
-    probes, log = ReadLocks(), a_log()
-    await asyncio.gather(*(held(probes, f"caller {n}", log) for n in range(50)))
-    assert len(probes) == 0
+    locks = ReadLocks()
+    await asyncio.gather(*(held(locks, f"caller {n}") for n in range(50)))
+    assert len(locks) == 0

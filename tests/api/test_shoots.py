@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from app.api.context import RenderedShoots
 from app.api.dependencies import ListPage, PageKey, PageQuery, cut
+from app.api.presenting import Endpoints
 from app.api.problems import Problem
 from app.api.routers.shoots import ShootQuery, list_shoots
+from app.core.model.endpoints import GateReason
 from app.core.model.overrides import NOTHING, EffectiveOverrides, Scope
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind, ShootState
@@ -27,6 +29,7 @@ from tests.api.facts import (
     NOW,
     POLICY,
     endpoint,
+    gate,
     healthy,
     not_probed,
     pause,
@@ -119,11 +122,6 @@ def test_a_wrong_parameter_is_422_and_named(client, params, path):
     assert [each["path"] for each in answer.json()["errors"]] == [path]
 
 
-def test_all_wrong_parameters_are_named_at_once(client):
-    errors = client.get(LIST, params={"limit": "0", "sort": "size"}).json()["errors"]
-    assert {each["path"] for each in errors} == {"query.limit", "query.sort"}
-
-
 @pytest.mark.parametrize(
     "token",
     ["", "x", "%%%", "AAAA", "W10", "bnVsbA", "WyJzZXZlcml0eSIsMWU5OTksIiJd", "é", "A" * 2000],
@@ -140,20 +138,6 @@ def test_a_page_token_of_another_order_or_list_is_400(client, shoots):
     assert names(client.get(LIST, params={"continue": token})) == ["b"]
     assert client.get(LIST, params={"continue": token, "sort": "name"}).status_code == 400
     assert client.get(f"{LIST}/a/nodes", params={"continue": token}).status_code == 400
-
-
-def test_pages_follow_one_another_until_the_last(client, shoots):
-    shoots.add(*(in_state(f"s{n:03}", list(ShootState)[n % 9]) for n in range(250)))
-    found, token = [], None
-    while True:
-        params = {"limit": "40"} | ({} if token is None else {"continue": token})
-        answer = client.get(LIST, params=params)
-        found += names(answer)
-        token = answer.json()["metadata"]["continue"]
-        if token is None:
-            break
-    assert found == names(client.get(LIST, params={"limit": "500"}))
-    assert len(found) == 250
 
 
 def some_of_each(*, shoots, scaling_runs, weeders, overrides, audit, resources):
@@ -325,9 +309,15 @@ async def test_others_have_turns_while_a_list_is_drawn_and_a_shoot_that_goes_mea
 
 def test_what_is_the_same_is_not_drawn_again():
     rendered = RenderedShoots()
-    first = rendered.shoot(healthy(), POLICY, NOTHING)
-    assert rendered.shoot(healthy(), POLICY, EffectiveOverrides()) is first
-    assert rendered.shoot(replace(healthy(), state=ShootState.SUSPECT), POLICY, NOTHING) != first
+
+    def drawn(*, state=ShootState.HEALTHY, **gates):
+        status, found = replace(healthy(), state=state), Endpoints((endpoint(),), (gate(**gates),))
+        return rendered.shoot(status, POLICY, EffectiveOverrides(), found)
+
+    first = drawn()
+    assert drawn() is first
+    assert drawn(state=ShootState.SUSPECT) != first
+    assert drawn(reason=GateReason.FAILING) != first
 
 
 def test_shoots_that_are_gone_are_forgotten():

@@ -251,23 +251,6 @@ def test_what_the_weeder_refuses_is_409_unless_forced(client, weeders):
     assert client.post(ONE, json={"force": True}).status_code == 202
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
-    [
-        ({"force": "true"}, "force"),
-        ({"reason": None}, "reason"),
-        ({"reason": "x" * 301}, "reason"),
-        ({"why": "x"}, "why"),
-    ],
-)
-def test_bad_input_is_422_and_nothing_begins(client, weeders, body, path):
-    weeders.add(service())
-    answer = client.post(ONE, json=body)
-    assert answer.status_code == 422
-    assert [each["path"] for each in answer.json()["errors"]] == [path]
-    assert weeders.begun == []
-
-
 # The audit.
 
 

@@ -12,8 +12,15 @@ from tests.chart.cluster import Clusters, found_assets
 from tests.chart.customresources import NAMES
 from tests.e2e.actors import WorkloadController
 from tests.e2e.api import CRDS
-from tests.e2e.chart_world import InstalledWorld, furnished, name_of_server
-from tests.e2e.charts import GARDEN, RELEASE, Helm, quick
+from tests.e2e.chart_world import (
+    GARDEN,
+    RELEASE,
+    Helm,
+    InstalledWorld,
+    furnished,
+    name_of_server,
+    quick,
+)
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.landscape import PROBER, furnish_seed, furnish_shoot
 from tests.e2e.stage import Stage

@@ -170,8 +170,3 @@ def test_what_a_command_sends_is_taken_and_what_comes_back_is_read(steps, real):
 )
 def test_what_is_not_there_ends_with_4(line, real):
     assert real(*line.split()).code == 4
-
-
-def test_a_part_of_a_name_is_answered_by_the_whole_one(real):
-    ran = real("shoots", NAMESPACE.rpartition("--")[2])
-    assert (ran.code, ran.err.splitlines()[-1]) == (4, f"    did you mean {NAMESPACE}?")

@@ -141,15 +141,7 @@ ONES = [{"namespace": f"shoot--demo--{name}"} for name in ("a", "zonal-61", "zon
     ("words", "line"),
     [
         (("shoots", "a"), "GET /shoots/a"),
-        (("pause", "a", WHY), "PUT /shoots/a/pause"),
-        (("resume", "a", "--hold"), "DELETE /shoots/a/hold"),
-        (
-            ("ignore", "a", "Deployment/x", WHY),
-            "PUT /shoots/a/resources/Deployment/x/ignore-scaling",
-        ),
         (("scale", "up", "a", WHY), "POST /shoots/a/scale"),
-        (("probe", "a"), "POST /shoots/a/probe"),
-        (("weed", "a", "etcd"), "POST /weeders/a/etcd"),
         (("weeders", "a", "etcd"), "GET /weeders/a/etcd"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

@@ -197,30 +197,23 @@ def test_a_server_that_the_ca_vouches_for_is_asked(secured):
     assert run("shoots", f"--server={api.url}", flag).code == 0
 
 
-def refused_certificate(api, *flags):
-    ran = run("shoots", f"--server={api.url}", *flags)
+@pytest.mark.parametrize(
+    ("host", "more", "vouches"),
+    [
+        pytest.param("127.0.0.1", {}, None, id="without its CA"),
+        pytest.param("dwd.garden.svc", {}, "its own", id="a certificate of another host"),
+        pytest.param("127.0.0.1", {"expired": True}, "its own", id="an expired certificate"),
+        pytest.param("127.0.0.1", {}, "another", id="the CA that is given is the only one"),
+    ],
+)
+def test_a_server_that_is_not_trusted_is_not_asked(host, more, vouches, secured, tmp_path):
+    api, flag = secured(host, **more)
+    if vouches == "another":
+        (tmp_path / "ca.pem").write_bytes(Authority.create().pem)
+    ran = run("shoots", f"--server={api.url}", *([flag] if vouches else []))
     assert (ran.code, ran.out, api.asked) == (1, "", [])
     assert ran.err.startswith(f"dwd: {api.url} is not called: its certificate is not trusted: ")
     assert ran.err.endswith("    give its CA with --ca-file\n")
-
-
-def test_without_its_ca_it_is_not_asked(secured):
-    refused_certificate(secured("127.0.0.1")[0])
-
-
-def test_a_certificate_of_another_host_is_not_trusted(secured):
-    refused_certificate(*secured("dwd.garden.svc"))
-
-
-def test_an_expired_certificate_is_not_trusted(secured):
-    refused_certificate(*secured("127.0.0.1", expired=True))
-
-
-def test_the_ca_that_is_given_is_the_only_one(secured, tmp_path):
-    api, _ = secured("127.0.0.1")
-    other = tmp_path / "other.pem"
-    other.write_bytes(Authority.create().pem)
-    refused_certificate(api, f"--ca-file={other}")
 
 
 def test_plain_http_to_a_tls_port_is_no_answer(secured):

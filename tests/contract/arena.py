@@ -5,7 +5,7 @@ it looks through the ports of `app.core.ports`, as the prober does.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from app.core.kube.seed import SeedCluster
 from app.core.model.callers import GROUP
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.workloads import ResourceRef
-from app.core.ports import SeedChange, Watched
+from app.core.ports import Permission, SeedChange, Watched
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET
 
@@ -95,6 +95,16 @@ async def until(condition: Callable[[], object], what: str = "", within: float =
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"not within {within:g} s: {what or 'the condition'}") from None
+
+
+def permissions_of(rules: Iterable[Json]) -> tuple[Permission, ...]:
+    """All that rules of a role give."""
+    return tuple(
+        Permission(verb, rule["apiGroups"][0], resource)
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
 
 
 @dataclass

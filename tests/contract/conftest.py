@@ -14,12 +14,13 @@ import pytest_asyncio
 
 from app.core.clock import Clock
 from app.core.kube import reflector, weeder_view
+from app.core.kube.weeder_view import WeederSeed
 from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
 from app.simulation.server.loopback import Loopback
 from tests.contract.adapter import hurried
 from tests.contract.arena import CLUSTERS, POLICY
-from tests.contract.peopling import Peopling, RealPeopling, ServedPeopling
+from tests.contract.peopling import Peopling
 from tests.contract.real import Arena, Landscape, RealArena, landscape
 from tests.contract.reviewing import (
     RealReviewing,
@@ -27,7 +28,7 @@ from tests.contract.reviewing import (
     ServedReviewing,
 )
 from tests.contract.served import ServedArena
-from tests.contract.weeding import SHORT, Heard, RealWeeding, ServedWeeding, Weeding
+from tests.contract.weeding import SHORT, Heard, weeder_seed
 from tests.contract.wire import Wire
 from tests.e2e.controlplane import assets_in
 
@@ -110,21 +111,22 @@ def heard(arena: Arena) -> Heard:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def weeding(
+async def seed(
     arena: Arena, heard: Heard, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Weeding]:
+) -> AsyncIterator[WeederSeed]:
     """The weeder's port; the slices are watched."""
     monkeypatch.setattr(weeder_view, "DELETED_WITHIN", SHORT)
-    made = RealWeeding(arena) if isinstance(arena, RealArena) else ServedWeeding(arena)
-    async with made.open(heard):
+    async with weeder_seed(arena, heard) as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def peopling(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Peopling]:
+async def peopling(
+    arena: Arena, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Peopling]:
     """Pauses and ScaleRequests; they are watched."""
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
-    made = RealPeopling(arena) if isinstance(arena, RealArena) else ServedPeopling(arena)
+    made = Peopling(arena, wire)
     async with made.open():
         yield made
 

@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -18,28 +19,30 @@ from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation.traffic import ConnectionLoss
 from tests.contract.adapter import Adapter
-from tests.contract.arena import ELECTION, KCM, KINDS, NODE_LEASES, POLICY, Json, whole
+from tests.contract.arena import ELECTION, KINDS, NODE_LEASES, POLICY, Json, permissions_of, whole
 from tests.contract.pressure import throttling
 from tests.contract.proxy import Proxy
 from tests.contract.served import ServedArena
+from tests.contract.wire import Wire
 from tests.e2e import objects
 from tests.e2e.api import NODES, Api, all_of
 from tests.e2e.controlplane import ADMIN, ControlPlane, Etcd
 from tests.e2e.landscape import (
-    CANNOT_PATCH,
     PROBE,
-    PROBER,
     RBAC,
     furnish_people,
     furnish_seed,
     furnish_shoot,
     garden,
     grant,
+    remove_people,
 )
 from tests.e2e.processes import eventually
 from tests.support.certs import Authority
 
 _numbers = count(1)
+_ROLES = f"{RBAC}/clusterroles"
+_POD_WATCHES = 'apiserver_longrunning_requests{{.*resource="pods".*scope="{}".*verb="WATCH"'
 _UNCACHED = "secrets#0,pods#0,configmaps#0,endpointslices.discovery.k8s.io#0"
 
 
@@ -210,12 +213,16 @@ class RealArena:
         self.admin = ApiAdmin(self.api, self.namespace)
         self.port, self.ca = land.seed.port, land.seed.authority.pem.decode()
         self._shoot: RealShoot | None = None
+        self._granted: dict[str, list[Json]] = {}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Everything is there within, and the adapter watches."""
         await self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        self.token = await garden(self.api, self.garden)
+        base = objects.role("ClusterRole", f"{self.garden}-base", objects.prober_rules())
+        await self.api.create(_ROLES, base)
+        self._granted["base"] = base["rules"]
+        self.token = await garden(self.api, self.garden, base["metadata"]["name"])
         events = objects.rule("events.k8s.io", ["events"], "create patch")
         await grant(self.api, self.garden, "more", [*objects.scaler_rules(), events])
         self.proxy = Proxy(self.port)
@@ -274,25 +281,74 @@ class RealArena:
         await self.adapter.list_anew(before)
 
     async def forget(self) -> None:
-        """The server forgets what happened to Secrets until now."""
+        """The server forgets what happened until now, to kinds of which it has no cache."""
+        # The last revision of all is never forgotten: so that what happened is not in it, one more thing happens.
+        again = {"metadata": {"annotations": {"contract": str(self.clock.now())}}}
+        await self.api.patch(f"/api/v1/namespaces/{self.namespace}", again)
         await compact(self.land.seed.storage)
+
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        await self.land.seed.child.stop(within=10)
+        try:
+            yield
+        finally:
+            await self.land.seed.start()
+
+    @asynccontextmanager
+    async def definitions_removed(self) -> AsyncIterator[None]:
+        await remove_people(self.api)
+        try:
+            yield
+        finally:
+            await furnish_people(self.api)
+
+    async def pod_watches(self, scope: str) -> int:
+        wire = Wire(self.port, self.ca, self.admin_token)
+        lines = (await wire.get("/metrics", accept="text/plain")).text.splitlines()
+        await wire.close()
+        open_now = re.compile(_POD_WATCHES.format(scope))
+        return sum(int(line.rpartition(" ")[2]) for line in lines if open_now.match(line))
 
     def throttled(self, retry_after: float | None):
         return throttling(self.api, self.user, self.token)
 
+    async def grant(self, name: str, rules: list[Json]) -> None:
+        self._granted[name] = rules
+        await grant(self.api, self.garden, name, rules)
+        await self._known(permissions_of(rules), missing=False)
+
     @asynccontextmanager
-    async def patches_forbidden(self) -> AsyncIterator[tuple[Permission, ...]]:
-        missing = (Permission("patch", "apps", "deployments", KCM.name),)
-        bindings = f"{RBAC}/clusterrolebindings"
-        names = ("ClusterRoleBinding", f"{self.garden}-less", CANNOT_PATCH, self.garden, PROBER)
-        await self.api.create(bindings, objects.binding(*names))
-        await self.api.delete(f"{bindings}/{self.garden}")
+    async def without(self, *rights: Permission) -> AsyncIterator[None]:
+        less = {name: _without(rules, rights) for name, rules in self._granted.items()}
+        await self._set_rules(less)
+        await self._known(rights, missing=True)
+        try:
+            yield
+        finally:
+            await self._set_rules(self._granted)
+            await self._known(rights, missing=False)
 
+    async def _set_rules(self, rules: Mapping[str, list[Json]]) -> None:
+        for name, each in rules.items():
+            await self.api.patch(f"{_ROLES}/{self.garden}-{name}", {"rules": each})
+
+    async def _known(self, rights: Sequence[Permission], *, missing: bool) -> None:
         async def known() -> bool:
-            return await self.access.missing(missing) == missing
+            return await self.access.missing(rights) == (tuple(rights) if missing else ())
 
-        await eventually(known, "patches are forbidden", within=10, every=0.02)
-        yield missing
+        await eventually(known, f"{rights} are known", within=10, every=0.02)
+
+
+def _without(rules: Iterable[Json], rights: Iterable[Permission]) -> list[Json]:
+    """The rules that are left; one of several resources loses the verb for all of them."""
+    lost = {(each.verb, each.group, each.resource) for each in rights}
+
+    def stays(verb: str, rule: Json) -> bool:
+        return not any((verb, rule["apiGroups"][0], each) in lost for each in rule["resources"])
+
+    less = [rule | {"verbs": [v for v in rule["verbs"] if stays(v, rule)]} for rule in rules]
+    return [rule for rule in less if rule["verbs"]]
 
 
 Arena = ServedArena | RealArena

@@ -6,16 +6,17 @@ from contextlib import asynccontextmanager
 from app.core.kube.reviews import Reviewer
 from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
 from app.simulation.identities import API_SERVER
+from tests.contract.arena import Json
 from tests.contract.real import RealArena
 from tests.contract.served import ServedArena
 from tests.e2e import objects
-from tests.e2e.landscape import RBAC, grant
+from tests.e2e.landscape import RBAC
 from tests.e2e.processes import eventually
 
 ACCOUNT = "jane"
 OTHER = "somebody-else"
 """An audience that is not ours."""
-_REVIEWS = {"tokenreviews": "authentication.k8s.io", "subjectaccessreviews": "authorization.k8s.io"}
+REVIEWS = {"tokenreviews": "authentication.k8s.io", "subjectaccessreviews": "authorization.k8s.io"}
 
 
 class ServedReviewing:
@@ -57,12 +58,6 @@ class ServedReviewing:
         group = "" if resource.startswith("/") else GROUP
         self._world.identities.grant(self.user, verb, resource, namespace, group=group)
 
-    @asynccontextmanager
-    async def forbidden(self, what: str) -> AsyncIterator[None]:
-        """We may not create these reviews."""
-        with self._world.faults.reviews_forbidden(what):
-            yield
-
 
 class RealReviewing:
     """The adapter on a real API server: ServiceAccounts, the TokenRequest API, RBAC."""
@@ -81,18 +76,14 @@ class RealReviewing:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         await self._api.create(self._accounts, {"metadata": {"name": ACCOUNT}})
-        rules = [objects.rule(group, [name], "create") for name, group in _REVIEWS.items()]
-        await grant(self._api, self._arena.garden, "reviews", rules)
-        for what in _REVIEWS:
-            await self._may(what, 0)
+        rules = [objects.rule(group, [name], "create") for name, group in REVIEWS.items()]
+        await self._arena.grant("reviews", rules)
         yield
 
     async def token(self, audience: str | None = AUDIENCE) -> str:
-        spec = {"expirationSeconds": 3600} | ({} if audience is None else {"audiences": [audience]})
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        made = await self._api.create(f"{self._accounts}/{ACCOUNT}/token", body)
-        self._tokens.append(str(made["status"]["token"]))
-        return self._tokens[-1]
+        made = await self._api.token_of(self._arena.garden, ACCOUNT, audience=audience)
+        self._tokens.append(made)
+        return made
 
     async def revoke(self) -> None:
         await self._api.delete(f"{self._accounts}/{ACCOUNT}")
@@ -105,47 +96,28 @@ class RealReviewing:
         await eventually(refused, "her tokens are refused", within=30, every=0.2)
 
     async def grant(self, verb: str, resource: str, namespace: str = "") -> None:
-        self._granted += 1
-        name = f"{self._arena.garden}-jane-{self._granted}"
+        asked = Access(verb, resource, namespace)
         rule = {"verbs": [verb], "apiGroups": [GROUP], "resources": [resource]}
         if resource.startswith("/"):
-            rule = {"verbs": [verb], "nonResourceURLs": [resource]}
-        kind, place = (
-            ("Role", f"{RBAC}/namespaces/{namespace}") if namespace else ("ClusterRole", RBAC)
-        )
-        await self._api.create(f"{place}/{kind.lower()}s", objects.role(kind, name, [rule]))
-        bound = objects.binding(f"{kind}Binding", name, name, self._arena.garden, ACCOUNT)
-        await self._api.create(f"{place}/{kind.lower()}bindings", bound)
-        asked = Access(verb, resource, namespace)
-        if resource.startswith("/"):
             asked = Access(verb, "", path=resource)
+            rule = {"verbs": [verb], "nonResourceURLs": [resource]}
+        await self.bind([rule], namespace)
 
         async def known() -> bool:
             return await self.reviewer.allowed(Caller(self.user), asked)
 
         await eventually(known, "the right is known", within=10, every=0.1)
 
-    @asynccontextmanager
-    async def forbidden(self, what: str) -> AsyncIterator[None]:
-        path = f"{RBAC}/clusterroles/{self._arena.garden}-reviews"
-        left = [
-            objects.rule(group, [name], "create")
-            for name, group in _REVIEWS.items()
-            if name != what
-        ]
-        await self._api.patch(path, {"rules": left})
-        await self._may(what, 403)
-        yield
-
-    async def _may(self, what: str, status: int) -> None:
-        """Waits until a review is refused with this status; 0: until it is not refused for want of the right."""
-        path = f"/apis/{_REVIEWS[what]}/v1/{what}"
-
-        async def so() -> bool:
-            found = await self._arena.user.refusal("POST", path)
-            return (found == 403) == (status == 403)
-
-        await eventually(so, f"{what} are refused with {status}", within=10, every=0.02)
+    async def bind(self, rules: list[Json], namespace: str = "") -> None:
+        """Binds a role of these rules to her: in one namespace, or in all."""
+        self._granted += 1
+        name = f"{self._arena.garden}-jane-{self._granted}"
+        kind, place = (
+            ("Role", f"{RBAC}/namespaces/{namespace}") if namespace else ("ClusterRole", RBAC)
+        )
+        await self._api.create(f"{place}/{kind.lower()}s", objects.role(kind, name, rules))
+        bound = objects.binding(f"{kind}Binding", name, name, self._arena.garden, ACCOUNT)
+        await self._api.create(f"{place}/{kind.lower()}bindings", bound)
 
 
 Reviewing = ServedReviewing | RealReviewing

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ConnectionLoss, Trouble
 from app.simulation.workloads import PodPace
 from tests.contract.adapter import Adapter
-from tests.contract.arena import ELECTION, GARDEN, KCM, KINDS, POLICY, SCALER, Json, whole
+from tests.contract.arena import ELECTION, GARDEN, KINDS, POLICY, SCALER, Json, whole
 from tests.contract.proxy import Proxy
 
 _NEVER = PodPace(observed=86_400, gone=86_400, ready=86_400)
@@ -93,16 +93,11 @@ class ServedShoot:
             yield
         await asyncio.sleep(0.01)
 
-    @asynccontextmanager
-    async def _during(self, fault: Fault) -> AsyncIterator[None]:
-        with fault:
-            yield
-
     def storage_away(self):
-        return self._during(self._world.faults.storage_away(self._server.namespace))
+        return during(self._world.faults.storage_away(self._server.namespace))
 
     def down(self):
-        return self._during(self._world.faults.api_down(self._server.namespace))
+        return during(self._world.faults.api_down(self._server.namespace))
 
     @asynccontextmanager
     async def impostor(self) -> AsyncIterator[SecretView]:
@@ -112,7 +107,7 @@ class ServedShoot:
             yield right
 
     def forbidden(self):
-        return self._during(self._world.faults.forbidden(self._server.namespace, "list", "nodes"))
+        return during(self._world.faults.forbidden(self._server.namespace, "list", "nodes"))
 
     async def rotate(self) -> SecretView:
         """A new token; the former one is no longer accepted. Gives the new Secret."""
@@ -213,21 +208,43 @@ class ServedArena:
         await self.adapter.list_anew(before)
 
     async def forget(self) -> None:
-        """The server forgets what happened until now."""
+        """The server forgets what happened until now, to kinds of which it has no cache."""
         self.world.store.compact()
 
-    @asynccontextmanager
-    async def throttled(self, retry_after: float | None) -> AsyncIterator[None]:
+    def throttled(self, retry_after: float | None):
         """429 for us, from the seed."""
         trouble = Trouble(throttled=True, retry_after=retry_after)
-        with self.world.faults.seed_trouble(trouble):
-            yield
+        return during(self.world.faults.seed_trouble(trouble))
+
+    def away(self):
+        """The API server is stopped, and started again."""
+        return during(self.world.faults.seed_down())
+
+    def definitions_removed(self):
+        """Those of Pauses and ScaleRequests are deleted, and all objects with them; then they are installed again."""
+        return during(self.world.faults.crds_removed())
+
+    async def pod_watches(self, scope: str) -> int:
+        """How many watches of pods the server has open: those of a `namespace`, or of the whole `cluster`."""
+        return self.world.parts.watches.open_now("Pod")
+
+    async def grant(self, name: str, rules: list[Json]) -> None:
+        """We get these rights, under this name, beside those that we have."""
+        # nobody lacks a right here that was not taken away
 
     @asynccontextmanager
-    async def patches_forbidden(self) -> AsyncIterator[tuple[Permission, ...]]:
-        """We may not patch Deployments; gives the rights that are missing."""
-        missing = Permission("patch", "apps", "deployments", KCM.name)
-        self.world.denied.add(missing)
-        with self.world.faults.patch_forbidden("deployments"):
-            yield (missing,)
-        self.world.denied.discard(missing)
+    async def without(self, *rights: Permission) -> AsyncIterator[None]:
+        """We may not do this, and that is known, for as long as it lasts; watches that are open go on."""
+        with ExitStack() as stack:
+            for each in rights:
+                verbs, what = frozenset({each.verb}), frozenset({each.resource})
+                trouble = Trouble(forbidden=True, verbs=verbs, what=what)
+                stack.enter_context(self.world.faults.seed_trouble(trouble))
+            yield
+
+
+@asynccontextmanager
+async def during(fault: Fault) -> AsyncIterator[None]:
+    """It lasts as long as this."""
+    with fault:
+        yield

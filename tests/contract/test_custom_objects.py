@@ -10,8 +10,9 @@ from app.core.model.instants import parse_rfc3339
 from app.core.model.overrides import LONGEST, ObjectId, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, StepPhase
 from app.core.model.workloads import Direction, ResourceRef
-from tests.contract.arena import REAL_TIME, until
+from tests.contract.arena import REAL_TIME, permissions_of, until
 from tests.contract.peopling import PROCESS
+from tests.e2e import objects
 
 pytestmark = REAL_TIME
 
@@ -222,14 +223,16 @@ async def test_what_people_make_edit_and_delete_shows_and_is_told(peopling, here
 
 
 async def test_who_may_not_read_them_says_so_keeps_the_last_content_and_recovers(
-    peopling, here, wanted
+    arena, peopling, here, wanted
 ):
     pauses = peopling.pauses
     made = await pauses.create(wanted)
     await shows(pauses, here, {"api": "maintenance"})
     told = []
     pauses.subscribe(lambda _namespace, _name: told.append(pauses.off is None))
-    async with peopling.forbidden():
+    async with arena.without(*permissions_of(objects.people_rules("pauses"))):
+        async with arena.watches_cut():
+            pass  # a watch that is open would go on for a minute: rights are checked at its beginning
         await until(lambda: pauses.off is not None, "it is known", within=30)
         assert "pauses" in pauses.off
         assert reasons(pauses, here) == {"api": "maintenance"}
@@ -250,14 +253,14 @@ async def test_who_may_not_read_them_says_so_keeps_the_last_content_and_recovers
     assert told[-1] is True
 
 
-async def test_the_objects_go_with_their_definitions_and_come_back_with_them(peopling, here):
+async def test_the_objects_go_with_their_definitions_and_come_back_with_them(arena, peopling, here):
     pauses, requests, told = peopling.pauses, peopling.requests, []
     await peopling.make("Pause", "p")
     await peopling.make("ScaleRequest", "s", direction="Down")
     await shows(pauses, here, {"p": "a test"})
     await until(lambda: "s" in requests.of(here), "the request is shown")
     pauses.subscribe(lambda namespace, name: told.append((namespace, name)))
-    async with peopling.removed():
+    async with arena.definitions_removed():
         for each in (pauses, requests):
             await until(partial(is_off, each), "it is off", within=30)
             assert dict(each.of(here)) == {}

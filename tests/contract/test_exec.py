@@ -6,13 +6,10 @@ from app.core.errors import Forbidden, Invalid, NotFound
 from app.core.handlers.handlers import NetworkHandlers
 from app.core.kube.pods import ContainerExec
 from app.core.model.endpoints import EndpointProbeSpec, Exec, ProbeOutcome, TargetAddress
-from app.core.ports import Permission
 from tests.contract.arena import REAL_ALONE, REAL_TIME
 from tests.contract.pods import pod
 from tests.core.handlers.targets import free_port
 from tests.e2e import objects
-from tests.e2e.landscape import grant
-from tests.e2e.processes import eventually
 
 pytestmark = [*REAL_TIME, REAL_ALONE]
 
@@ -32,13 +29,7 @@ async def handlers(arena, execs):
 
 
 async def allowed(arena, verbs="get create"):
-    await grant(arena.api, arena.garden, "exec", [objects.rule("", ["pods/exec"], verbs)])
-    wanted = [Permission(verb, "", "pods/exec") for verb in verbs.split()]
-
-    async def known():
-        return await arena.access.missing(wanted) == ()
-
-    await eventually(known, "exec is allowed", within=10, every=0.02)
+    await arena.grant("exec", [objects.rule("", ["pods/exec"], verbs)])
 
 
 async def with_pod(arena, name="a", **more):

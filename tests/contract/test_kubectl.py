@@ -16,8 +16,8 @@ from tests.contract import pods
 from tests.contract.arena import KINDS, REAL_ALONE, REAL_TIME
 from tests.contract.test_wire_writes import event
 from tests.e2e import objects
-from tests.e2e.kubectl import Kubectl as ScenarioKubectl
 from tests.e2e.landscape import PROBE_USER
+from tests.e2e.people import Kubectl as ScenarioKubectl
 
 pytestmark = [*REAL_TIME, pytest.mark.real]
 

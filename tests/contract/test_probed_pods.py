@@ -1,8 +1,5 @@
 """The pods of endpoint probes are seen, of the namespaces that are followed only, whatever happens to their watches."""
 
-import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from random import Random
 from typing import Final
 
@@ -14,13 +11,11 @@ from app.core.kube.pods import ProbedPods
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 from app.core.model.names import LabelSelector, Operator, Requirement
+from app.core.ports import Permission
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import pod
-from tests.contract.real import Arena, RealArena
-from tests.contract.served import ServedArena
-from tests.contract.weeding import RealWeeding, ServedWeeding
-from tests.contract.wire import Wire
 from tests.e2e.processes import eventually
+from tests.e2e.weeder_objects import weeder_rules
 
 pytestmark = REAL_TIME
 
@@ -30,9 +25,6 @@ OTHERS: Final = LabelSelector(
     (Requirement(ROLE, Operator.EXISTS), Requirement(ROLE, Operator.NOT_IN, frozenset({"main"})))
 )
 SELECTORS: Final = (ETCD, OTHERS)
-_WATCHES: Final = re.compile(
-    'apiserver_longrunning_requests{.*resource="pods".*scope="cluster".*verb="WATCH"'
-)
 
 
 class Seen:
@@ -68,64 +60,6 @@ class Seen:
         )
 
 
-class ServedProbing(ServedWeeding):
-    """The adapter on the simulation's server."""
-
-    def __init__(self, arena: ServedArena) -> None:
-        super().__init__(arena)
-        self._pods = _adapted(arena)
-        self.probed: ProbedPods = self._pods
-
-    @asynccontextmanager
-    async def ready(self) -> AsyncIterator[None]:
-        async with _started(self._pods):
-            yield
-
-
-class RealProbing(RealWeeding):
-    """The adapter on a real API server."""
-
-    def __init__(self, arena: RealArena) -> None:
-        super().__init__(arena)
-        self._pods = _adapted(arena)
-        self.probed: ProbedPods = self._pods
-
-    @asynccontextmanager
-    async def ready(self) -> AsyncIterator[None]:
-        await self.granted()
-        async with _started(self._pods):
-            yield
-
-    async def watches(self) -> int:
-        wire = Wire(self._arena.port, self._arena.ca, self._arena.admin_token)
-        lines = (await wire.get("/metrics", accept="text/plain")).text.splitlines()
-        await wire.close()
-        return sum(int(line.rpartition(" ")[2]) for line in lines if _WATCHES.match(line))
-
-
-def _adapted(arena: ServedArena | RealArena) -> ProbedPods:
-    adapter = arena.adapter
-    return ProbedPods(adapter.api, SELECTORS, arena.tasks, Random(1))
-
-
-@asynccontextmanager
-async def _started(pods: ProbedPods) -> AsyncIterator[None]:
-    await pods.start()
-    try:
-        yield
-    finally:
-        await pods.close()
-
-
-Probing = ServedProbing | RealProbing
-"""The port on one cluster; what may happen to it is as in `weeding`."""
-
-
-def probing_of(arena: Arena) -> Probing:
-    """That of this cluster."""
-    return RealProbing(arena) if isinstance(arena, RealArena) else ServedProbing(arena)
-
-
 SINCE = "2030-01-01T00:00:00Z"
 FIRST = "containerd://1"
 PORTS = [
@@ -139,15 +73,17 @@ async def probing(arena, monkeypatch):
     monkeypatch.setattr(pods, "IDLE_TIMEOUT", 0.3)
     monkeypatch.setattr(pods, "START_DELAY", 0.05)
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
-    made = probing_of(arena)
-    async with made.ready():
-        yield made
+    await arena.grant("weeder", weeder_rules())
+    made = ProbedPods(arena.adapter.api, SELECTORS, arena.tasks, Random(1))
+    await made.start()
+    yield made
+    await made.close()
 
 
 @pytest.fixture
 def seen(arena, probing):
     """Looks at the pods; nobody is followed yet."""
-    return Seen(probing.probed, arena.namespace)
+    return Seen(probing, arena.namespace)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -180,26 +116,26 @@ async def put(arena, name, role="main", *, namespace=None, node="node-1", status
     )
 
 
-async def open_watches(probing, many):
+async def open_watches(arena, many):
     async def are_open():
-        return await probing.watches() == many
+        return await arena.pod_watches("cluster") == many
 
     await eventually(are_open, f"{many} watches are open", within=5, every=0.05)
 
 
-async def test_there_is_a_watch_of_each_selector_while_anybody_is_followed(arena, probing, seen):
+async def test_there_is_a_watch_of_each_selector_while_anybody_is_followed(arena, seen):
     await put(arena, "a")
-    others = await probing.watches()  # a real API server has some of its own
+    others = await arena.pod_watches("cluster")  # a real API server has some of its own
     seen.port.follow(arena.namespace)
     await seen.show("a")
-    await open_watches(probing, others + 2)
+    await open_watches(arena, others + 2)
     seen.port.leave(arena.namespace)
     assert (seen.names(), seen.synced()) == ("", False)
-    await open_watches(probing, others)
+    await open_watches(arena, others)
     await put(arena, "b")
     seen.port.follow(arena.namespace)
     await seen.show("a b")
-    await open_watches(probing, others + 2)
+    await open_watches(arena, others + 2)
 
 
 async def test_a_pod_is_seen_with_what_its_probes_depend_on(arena, following):
@@ -242,9 +178,9 @@ async def test_each_selector_sees_the_pods_that_match_it(arena, following):
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_a_right_that_is_missing_hides_pods_until_it_is_there(arena, probing, seen, verb):
+async def test_a_right_that_is_missing_hides_pods_until_it_is_there(arena, seen, verb):
     await put(arena, "a")
-    async with probing.forbidden(verb, "pods"):
+    async with arena.without(Permission(verb, "", "pods")):
         seen.port.follow(arena.namespace)
         await until(seen.port.troubles, "they are in trouble")
         assert seen.synced() is False or verb == "watch"

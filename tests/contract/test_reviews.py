@@ -5,10 +5,14 @@ from functools import partial
 
 import pytest
 
+from app.api.auth.authorization import Call
 from app.core.errors import Forbidden
-from app.core.model.callers import AUDIENCE, Access, Caller
-from tests.contract.arena import REAL_TIME
-from tests.contract.reviewing import OTHER
+from app.core.model.callers import AUDIENCE, Access, Caller, Role
+from app.core.ports import Permission
+from tests.contract.arena import REAL_ALONE, REAL_TIME
+from tests.contract.reviewing import OTHER, REVIEWS
+from tests.e2e.apirights import documented_roles
+from tests.e2e.processes import eventually
 
 pytestmark = REAL_TIME
 
@@ -87,14 +91,44 @@ async def test_what_was_granted_is_allowed_and_nothing_else(reviewing, granted):
         assert await reviewing.reviewer.allowed(caller, asked) is (access in allowed), asked
 
 
+@REAL_ALONE
+@pytest.mark.parametrize("role", [None, *Role])
+async def test_a_documented_role_allows_its_calls_and_no_others(arena, reviewing, role):
+    """An operator looks after one control plane; all others may what they may everywhere."""
+    here, home = arena.namespace, arena.garden
+    if role is not None:
+        rules = documented_roles()[f"dependency-watchdog-{role}"]["rules"]
+        await reviewing.bind(rules, here if role is Role.OPERATOR else "")
+    caller, rank = Caller(reviewing.user), [None, *Role].index
+
+    def may(call, namespace):
+        everywhere = role is not Role.OPERATOR or namespace == here
+        return everywhere and rank(role) >= rank(call.role)
+
+    expected = {
+        (call, place): may(call, place)
+        for call in Call
+        for place in ([home] if call.at_home else [here, "shoot--other", ""])
+    }
+
+    async def as_documented():
+        found = {
+            (call, place): await reviewing.reviewer.allowed(caller, call.access(place))
+            for call, place in expected
+        }
+        return found == expected
+
+    await eventually(as_documented, f"{role} may what it should", within=10, every=0.1)
+
+
 async def test_a_group_has_what_was_granted_to_it(reviewing):
     for group, expected in (("system:masters", True), ("others", False)):
         caller = Caller("nobody in particular", groups=(group,))
         assert await reviewing.reviewer.allowed(caller, Access("get", "shoots")) is expected
 
 
-@pytest.mark.parametrize("what", ["tokenreviews", "subjectaccessreviews"])
-async def test_who_may_not_ask_is_told_so_without_the_token(reviewing, what):
+@pytest.mark.parametrize("what", REVIEWS)
+async def test_who_may_not_ask_is_told_so_without_the_token(arena, reviewing, what):
     token = await reviewing.token()
     caller = await reviewing.reviewer.authenticate(token)
     asks = {
@@ -103,7 +137,7 @@ async def test_who_may_not_ask_is_told_so_without_the_token(reviewing, what):
             reviewing.reviewer.allowed, caller, Access("get", "shoots")
         ),
     }
-    async with reviewing.forbidden(what):
+    async with arena.without(Permission("create", REVIEWS[what], what)):
         with pytest.raises(Forbidden) as caught:
             await asks[what]()
     assert f"create {what}" in str(caught.value)

@@ -3,6 +3,7 @@
 import pytest
 
 from app.core.errors import Conflict, Forbidden, NotFound
+from app.core.ports import Permission
 from tests.contract.arena import REAL_TIME
 from tests.contract.pods import crash_looping, pod
 
@@ -16,31 +17,31 @@ async def put(arena, node="node-1"):
     await arena.admin.create("Pod", pod("a", node=node) | {"status": crash_looping()})
 
 
-async def judged(arena, weeding):
+async def judged(arena, seed):
     """The pod as it is judged; None where there is none."""
-    return await weeding.seed.read_pod(arena.namespace, "a")
+    return await seed.read_pod(arena.namespace, "a")
 
 
-async def delete(weeding, view, starting=lambda: None, **changes):
+async def delete(seed, view, starting=lambda: None, **changes):
     wanted = {"uid": view.uid, "resource_version": view.resource_version} | changes
-    await weeding.seed.delete_pod(view.namespace, view.name, **wanted, starting=starting)
+    await seed.delete_pod(view.namespace, view.name, **wanted, starting=starting)
 
 
 @BOTH
-async def test_the_pod_that_was_judged_is_deleted_once(arena, weeding, node):
+async def test_the_pod_that_was_judged_is_deleted_once(arena, seed, node):
     await put(arena, node)
-    view, started = await judged(arena, weeding), []
-    await delete(weeding, view, lambda: started.append(1))
-    after = await judged(arena, weeding)
+    view, started = await judged(arena, seed), []
+    await delete(seed, view, lambda: started.append(1))
+    after = await judged(arena, seed)
     assert (started, after is not None) == ([1], node is not None)
     if after is not None:
         assert (after.uid, after.terminating) == (view.uid, True)
         assert after.resource_version != view.resource_version
     with pytest.raises(NotFound if node is None else Conflict):
-        await delete(weeding, view)
+        await delete(seed, view)
     if after is not None:
-        await delete(weeding, after)
-        assert await judged(arena, weeding) == after, "what is terminating stays as it is"
+        await delete(seed, after)
+        assert await judged(arena, seed) == after, "what is terminating stays as it is"
 
 
 @BOTH
@@ -49,45 +50,45 @@ async def test_the_pod_that_was_judged_is_deleted_once(arena, weeding, node):
     [{"uid": NOBODYS}, {"resource_version": "1"}, {"uid": NOBODYS, "resource_version": "1"}],
     ids=["uid", "version", "both"],
 )
-async def test_another_pod_than_the_one_that_was_judged_is_not_deleted(arena, weeding, wrong, node):
+async def test_another_pod_than_the_one_that_was_judged_is_not_deleted(arena, seed, wrong, node):
     await put(arena, node)
-    view = await judged(arena, weeding)
+    view = await judged(arena, seed)
     with pytest.raises(Conflict) as caught:
-        await delete(weeding, view, **wrong)
+        await delete(seed, view, **wrong)
     assert caught.value.status == 409
-    assert await judged(arena, weeding) == view
+    assert await judged(arena, seed) == view
 
 
-async def test_a_pod_that_has_changed_since_is_not_deleted(arena, weeding):
+async def test_a_pod_that_has_changed_since_is_not_deleted(arena, seed):
     await put(arena)
-    view = await judged(arena, weeding)
+    view = await judged(arena, seed)
     await arena.admin.patch("Pod", "a", {"status": crash_looping(6)}, status=True)
     with pytest.raises(Conflict):
-        await delete(weeding, view)
-    changed = await judged(arena, weeding)
+        await delete(seed, view)
+    changed = await judged(arena, seed)
     assert not changed.terminating
-    await delete(weeding, changed)
-    assert (await judged(arena, weeding)).terminating
+    await delete(seed, changed)
+    assert (await judged(arena, seed)).terminating
 
 
-async def test_one_that_was_made_anew_under_the_name_is_not_deleted(arena, weeding):
+async def test_one_that_was_made_anew_under_the_name_is_not_deleted(arena, seed):
     await put(arena, None)
-    view = await judged(arena, weeding)
+    view = await judged(arena, seed)
     await arena.admin.delete("Pod", "a")
     with pytest.raises(NotFound):
-        await delete(weeding, view)
+        await delete(seed, view)
     await put(arena, None)
-    new = await judged(arena, weeding)
+    new = await judged(arena, seed)
     for version in (view.resource_version, new.resource_version):
         with pytest.raises(Conflict):
-            await delete(weeding, view, resource_version=version)
-    assert await judged(arena, weeding) == new
+            await delete(seed, view, resource_version=version)
+    assert await judged(arena, seed) == new
 
 
-async def test_without_the_right_nothing_is_deleted(arena, weeding):
+async def test_without_the_right_nothing_is_deleted(arena, seed):
     await put(arena)
-    view = await judged(arena, weeding)
-    async with weeding.forbidden("delete", "pods"):
+    view = await judged(arena, seed)
+    async with arena.without(Permission("delete", "", "pods")):
         with pytest.raises(Forbidden):
-            await delete(weeding, view)
-        assert await judged(arena, weeding) == view
+            await delete(seed, view)
+        assert await judged(arena, seed) == view

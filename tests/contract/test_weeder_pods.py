@@ -5,6 +5,7 @@ import pytest
 from app.core.errors import Forbidden
 from app.core.model.instants import parse_rfc3339
 from app.core.model.weeding import CRASH_LOOP, ContainerView, OwnerView
+from app.core.ports import Permission
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import crash_looping, pod
 from tests.contract.weeding import none_of, one_of, selecting, watching
@@ -26,12 +27,12 @@ async def label(arena, name, **labels):
 
 
 @pytest.fixture
-def watch(arena, weeding):
+def watch(arena, seed):
     """Opens a watch of pods."""
-    return lambda selector=None, **more: watching(arena, weeding, arena.tasks, selector, **more)
+    return lambda selector=None, **more: watching(arena, seed, selector, **more)
 
 
-async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, weeding, watch):
+async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, seed, watch):
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u1"}
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u2"}
     body = pod("a", labels={ROLE: "controlplane"}) | {"status": crash_looping(7, FINISHED)}
@@ -41,9 +42,7 @@ async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, weed
     async with watch() as opened:
         await opened.show("a")
         view = opened.pod("a")
-        assert await weeding.seed.read_pod(arena.namespace, "a") == view, (
-            "a live read shows the same"
-        )
+        assert await seed.read_pod(arena.namespace, "a") == view, "a live read shows the same"
     assert (view.namespace, view.name) == (arena.namespace, "a")
     assert view.uid == found["metadata"]["uid"]
     assert view.resource_version == found["metadata"]["resourceVersion"]
@@ -103,28 +102,28 @@ async def test_a_pod_that_leaves_a_selection_is_gone_and_one_that_joins_it_is_th
         assert opened.told == ["a", "b", "a"]
 
 
-async def test_a_watch_that_is_cancelled_is_closed_at_once(arena, weeding, watch):
+async def test_a_watch_that_is_cancelled_is_closed_at_once(arena, watch):
     await put(arena, "a")
     async with watch() as first, watch(selecting(none_of("x", "1"))) as second:
         await first.show("a")
         await second.show("a")
-        await open_watches(weeding, 2)
-    await open_watches(weeding, 0)
-    async with watch() as opened, weeding.cut():
+        await open_watches(arena, 2)
+    await open_watches(arena, 0)
+    async with watch() as opened, arena.watches_cut():
         await until(lambda: opened.watch.trouble, "it is in trouble")
-    await open_watches(weeding, 0)
+    await open_watches(arena, 0)
 
 
-async def open_watches(weeding, many):
+async def open_watches(arena, many):
     async def are_open():
-        return await weeding.watches() == many
+        return await arena.pod_watches("namespace") == many
 
     await eventually(are_open, f"{many} watches are open", within=3, every=0.05)
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_a_right_that_is_missing_ends_it(weeding, watch, verb):
-    async with weeding.forbidden(verb, "pods"), watch() as opened:
+async def test_a_right_that_is_missing_ends_it(arena, watch, verb):
+    async with arena.without(Permission(verb, "", "pods")), watch() as opened:
         await until(lambda: opened.ended, "it gives up")
         assert isinstance(opened.ended[0], Forbidden)
         assert opened.ended[0].status == 403
@@ -132,14 +131,14 @@ async def test_a_right_that_is_missing_ends_it(weeding, watch, verb):
         assert opened.asked == 3 + (verb == "watch")
 
 
-async def test_whether_any_pod_matches_is_asked_of_all_namespaces(arena, weeding):
+async def test_whether_any_pod_matches_is_asked_of_all_namespaces(arena, seed):
     mine = arena.namespace
     selector = selecting(one_of("contract", mine), none_of("role", "main"))
-    assert not await weeding.seed.any_pod(selector)
+    assert not await seed.any_pod(selector)
     await put(arena, "a", labels={"contract": mine, "role": "main"})
-    assert not await weeding.seed.any_pod(selector)
+    assert not await seed.any_pod(selector)
     name = f"{mine}-elsewhere"
     await put(arena, name, namespace="default", node=None, labels={"contract": mine})
-    assert await weeding.seed.any_pod(selector)
+    assert await seed.any_pod(selector)
     await arena.admin.delete("Pod", name, namespace="default")
-    assert not await weeding.seed.any_pod(selector)
+    assert not await seed.any_pod(selector)

@@ -27,11 +27,11 @@ def lists_of(arena, heard):
     return [mine(arena, relisted.changed) for relisted in heard.lists[1:]]
 
 
-async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, weeding, heard):
+async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, seed, heard):
     assert [relisted.since for relisted in heard.lists] == [None], "the first list has no past"
     await put(arena, True, False, None, pods=("etcd-0",))
     await heard_of(heard, (ETCD, (True, False, True)))
-    (view,) = weeding.seed.slices(key(arena))
+    (view,) = seed.slices(key(arena))
     assert (view.namespace, view.name, view.service) == (arena.namespace, "etcd-a", ETCD)
     assert view.endpoints == (
         SliceEndpoint(ready=True, pod="etcd-0"),
@@ -40,11 +40,11 @@ async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, weed
     )
     found = await arena.admin.find("EndpointSlice", "etcd-a")
     assert view.resource_version == found["metadata"]["resourceVersion"]
-    assert mine(arena, weeding.seed.services()) == [ETCD]
+    assert mine(arena, seed.services()) == [ETCD]
     assert len(heard.lists) == 1
 
 
-async def test_each_change_is_told_in_its_order_as_things_stood_then(arena, weeding, heard):
+async def test_each_change_is_told_in_its_order_as_things_stood_then(arena, seed, heard):
     await put(arena, False)
     for ready in (True, False, True, True, False):
         await turn(arena, ready)
@@ -53,33 +53,33 @@ async def test_each_change_is_told_in_its_order_as_things_stood_then(arena, weed
 
 
 @pytest.mark.parametrize("label", [API_SERVER, "other", "", None])
-async def test_a_slice_that_changes_hands_leaves_its_service(arena, weeding, heard, label):
+async def test_a_slice_that_changes_hands_leaves_its_service(arena, seed, heard, label):
     await put(arena, True)
     await heard_of(heard, (ETCD, (True,)))
     await arena.admin.patch("EndpointSlice", "etcd-a", {"metadata": {"labels": {SERVICE: label}}})
     joined = [API_SERVER] if label == API_SERVER else []
     await until(lambda: len(heard.calls) == 2 + len(joined), "each service is told")
     assert sorted(heard.calls[1:]) == [(ETCD, ()), *((each, (True,)) for each in joined)]
-    assert mine(arena, weeding.seed.services()) == joined
+    assert mine(arena, seed.services()) == joined
 
 
-async def test_a_service_is_gone_with_its_last_slice(arena, weeding, heard):
+async def test_a_service_is_gone_with_its_last_slice(arena, seed, heard):
     await put(arena, True)
     await put(arena, False, name="etcd-b")
     await arena.admin.delete("EndpointSlice", "etcd-a")
     await heard_of(heard, (ETCD, (True,)), (ETCD, (True, False)), (ETCD, (False,)))
-    assert [view.name for view in weeding.seed.slices(key(arena))] == ["etcd-b"]
+    assert [view.name for view in seed.slices(key(arena))] == ["etcd-b"]
     await arena.admin.delete("EndpointSlice", "etcd-b")
     await until(lambda: len(heard.calls) == 4, "the last slice is gone")
     assert heard.calls[-1] == (ETCD, ())
-    assert weeding.seed.slices(key(arena)) == ()
-    assert mine(arena, weeding.seed.services()) == []
+    assert seed.slices(key(arena)) == ()
+    assert mine(arena, seed.services()) == []
 
 
-async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, weeding, heard):
+async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, seed, heard):
     await put(arena, True)
     await heard_of(heard, (ETCD, (True,)))
-    async with weeding.cut():
+    async with arena.watches_cut():
         await turn(arena, False)
         await turn(arena, True)
         await arena.admin.delete("EndpointSlice", "etcd-a")
@@ -90,34 +90,35 @@ async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, 
     assert len(heard.lists) == 1
 
 
-async def test_after_a_restart_of_the_server_nothing_is_missed(arena, weeding, heard):
+async def test_after_a_restart_of_the_server_nothing_is_missed(arena, seed, heard):
     await put(arena, False)
     await heard_of(heard, (ETCD, (False,)))
-    async with weeding.away():
+    async with arena.away():
         cut = arena.clock.now()
         await until(lambda: arena.clock.now() > cut + 0.2, "some time passes")
     await turn(arena, True)
-    await until(lambda: weeding.seed.slices(key(arena))[0].endpoints[0].ready, "it is ready")
+    await until(lambda: seed.slices(key(arena))[0].endpoints[0].ready, "it is ready")
     assert (ETCD, (True,)) in heard.calls or ETCD in lists_of(arena, heard)[-1]
 
 
-async def test_what_the_server_has_forgotten_is_told_as_one_list(arena, weeding, heard):
+async def test_what_the_server_has_forgotten_is_told_as_one_list(arena, seed, heard):
     await put(arena, True, name="api-a", service=API_SERVER)
     await put(arena, False)
     await until(lambda: len(heard.calls) == 2, "both services are told")
     before = arena.clock.now()
     await turn(arena, True)
     await until(lambda: len(heard.calls) == 3, "one has changed")
-    async with weeding.forgets():
+    async with arena.watches_cut():
         cut = arena.clock.now()
         await turn(arena, False)
         await turn(arena, True)
+        await arena.forget()
     await until(lambda: len(heard.lists) == 2, "the slices were listed anew")
     assert lists_of(arena, heard) == [[ETCD]]
     since = heard.lists[-1].since
     assert since is not None
     assert before <= since <= cut
     assert len(heard.calls) == 3
-    assert weeding.seed.slices(key(arena))[0].endpoints == (SliceEndpoint(ready=True),)
+    assert seed.slices(key(arena))[0].endpoints == (SliceEndpoint(ready=True),)
     await turn(arena, False)
     await until(lambda: heard.calls[-1] == (ETCD, (False,)), "the watch goes on")

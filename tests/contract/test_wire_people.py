@@ -1,16 +1,13 @@
 """Pauses and ScaleRequests on the wire, word by word: what the simulation says is what kube-apiserver says."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
 import pytest
 
 from app.core.model.callers import GROUP
 from tests.contract.arena import REAL_TIME
-from tests.contract.real import RealArena
 from tests.contract.test_wire_reads import TABLE, at
 from tests.contract.wire import MERGE, failure
-from tests.e2e.landscape import furnish_people, remove_people
 
 pytestmark = REAL_TIME
 
@@ -475,21 +472,6 @@ async def test_the_group_is_discovered(wire):
     ]
 
 
-@asynccontextmanager
-async def removed(arena):
-    """The definitions are not there within."""
-
-    if not isinstance(arena, RealArena):
-        with arena.world.faults.crds_removed():
-            yield
-        return
-    await remove_people(arena.api)
-    try:
-        yield
-    finally:
-        await furnish_people(arena.api)
-
-
 async def test_without_definitions_nothing_is_served_and_watches_end(arena, wire):
     await made(arena, wire)
     path = at(arena, "Pause")
@@ -501,7 +483,7 @@ async def test_without_definitions_nothing_is_served_and_watches_end(arena, wire
 
     watch = asyncio.ensure_future(followed())
     await asyncio.sleep(0.2)
-    async with removed(arena):
+    async with arena.definitions_removed():
         assert set(await asyncio.wait_for(watch, 8)) == {"DELETED"}
         for method, where in (
             *(("GET", each) for each in (path, f"{path}/a", f"{path}?watch=1")),

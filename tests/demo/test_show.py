@@ -1,6 +1,5 @@
 """The demo as a spectator has it, on virtual time: the story with a prober in the place of the process."""
 
-import asyncio
 import re
 
 from app.core.config.policy_files import parse_prober
@@ -88,13 +87,8 @@ class Watched:
         self.show = Show(self.clock, scenario.name, self.parts, self.seed, self.screen, ["a hint"])
 
     def begin(self, source):
-        self.watching = asyncio.ensure_future(self.show.watch(source.shoots))
-        self.playing = asyncio.ensure_future(self.show.play())
-
-    async def end(self):
-        for each in (self.watching, self.playing):
-            each.cancel()
-        await asyncio.gather(self.watching, self.playing, return_exceptions=True)
+        self.tasks.once(lambda: self.show.watch(source.shoots), "screen")
+        self.playing = self.tasks.once(self.show.play, "scenario")
 
     @property
     def rows(self):
@@ -124,7 +118,6 @@ async def test_the_scenario_begins_when_every_shoot_was_looked_at(world):
     source.said = Answers("a", "b").said
     await demo.clock.sleep(7)
     assert "scene 1 begins: a" in demo.screen.told[0][1]
-    await demo.end()
 
 
 @simulated()
@@ -135,7 +128,6 @@ async def test_it_begins_without_them_where_that_takes_too_long(world):
     assert demo.screen.told == [
         (20, "the program has not probed every shoot yet; the scenario begins")
     ]
-    await demo.end()
 
 
 @simulated()
@@ -149,7 +141,6 @@ async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay
     await demo.clock.sleep(1)
     assert demo.screen.pictures[-1].trouble == "No news from the program: too slow"
     assert demo.rows["a"].state is ShootState.HEALTHY
-    await demo.end()
 
 
 @simulated()
@@ -161,7 +152,6 @@ async def test_until_the_first_answer_the_program_is_starting(world):
     await demo.clock.sleep(0.5)
     assert demo.screen.pictures[-1].trouble == "The program is starting."
     assert [row.word for row in demo.screen.pictures[-1].rows] == ["Starting", "Starting"]
-    await demo.end()
 
 
 @simulated()
@@ -175,7 +165,6 @@ async def test_the_end_of_the_scenario_is_told_and_the_watch_goes_on(world):
     await demo.clock.sleep(10)
     assert len(demo.screen.pictures) == before + 10
     assert not demo.playing.done()
-    await demo.end()
 
 
 @simulated()
@@ -196,7 +185,6 @@ async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world)
         "the scenario is over; this ends when every shoot is back to normal",
         "a: Protected → Healthy (LeasesRenewed): all is well",
     ]
-    await demo.end()
 
 
 @simulated()
@@ -211,7 +199,6 @@ async def test_where_a_shoot_does_not_come_back_it_ends_all_the_same(world):
     await demo.clock.sleep(15)
     assert demo.playing.done()
     assert demo.screen.told[-1][1] == "1 shoot not back to normal; the end"
-    await demo.end()
 
 
 @simulated()
@@ -223,7 +210,6 @@ async def test_replicas_are_shown_as_they_truly_are(world):
     await demo.clock.sleep(2.5)
     kcm, mcm, ca = demo.rows["b"].replicas
     assert (str(kcm), str(mcm), ca) == ("1/2", "1/1", None)
-    await demo.end()
 
 
 @simulated()
@@ -261,7 +247,6 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     assert (pods.waiting, pods.waiting_without) == (0, 0)
     assert pods.saving.restarts >= 6
     assert pods.saving.most > 120, "back-offs are minutes"
-    await demo.end()
     await weeders.close()
     await lab.close()
 
@@ -280,7 +265,6 @@ async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     lost = demo.seed.lost
     assert lost.having == lost.lacking == Toll()
     assert lost.below == (Toll(1, 1), Toll(1, 1)), "one kubelet has stopped"
-    await demo.end()
     await lab.close()
 
 
@@ -326,7 +310,6 @@ async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anyt
         ["1", "shoot", "4", "shoots"],
     ]
     assert summary[-4].split("  ")[-1].strip() == "held back by the gate"
-    await demo.end()
     await lab.close()
 
 
@@ -341,7 +324,6 @@ async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
     assert "0/0" in replicas
     assert len({write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}) == 4
     assert "held back" not in "\n".join(demo.show.summary())
-    await demo.end()
     await lab.close()
 
 
@@ -379,7 +361,6 @@ async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(worl
     assert told.index(over) < told.index(without)
     assert demo.seed.lost.having == demo.seed.lost.lacking == Toll()
     assert demo.seed.world.journal.of(WATCHDOG) == ()
-    await demo.end()
     await weeders.close()
     await lab.close()
 
@@ -392,4 +373,3 @@ async def test_the_summary_has_a_table_of_pods_only_where_some_were_restarted(wo
     assert "restarted" not in "\n".join(demo.show.summary())
     over = [text for _, text in demo.screen.told if "all 10 pods are ready" in text]
     assert len(over) == 4, "two shoots, in either world"
-    await demo.end()

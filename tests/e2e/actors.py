@@ -16,8 +16,6 @@ class WorkloadController:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self.never_ready: set[tuple[str, str]] = set()
-        """(namespace, name) of those whose pods do not start."""
         self.left_to_others: set[tuple[str, str]] = set()
         """(namespace, name) of those whose status somebody else writes."""
         self._loops: list[asyncio.Task[None]] = []
@@ -48,24 +46,23 @@ class WorkloadController:
             return
         scaler = "selector" not in item["spec"]
         collection = scalers(namespace) if scaler else deployments(namespace)
-        wanted = self._status(item, ready=(namespace, name) not in self.never_ready, scaler=scaler)
+        wanted = self._status(item, scaler=scaler)
         if not _has(item.get("status") or {}, wanted):
             task = asyncio.create_task(self._write(f"{collection}/{name}/status", wanted))
             self._writes.add(task)
             task.add_done_callback(self._writes.discard)
 
     @staticmethod
-    def _status(item: Json, *, ready: bool, scaler: bool) -> dict[str, Any]:
+    def _status(item: Json, *, scaler: bool) -> dict[str, Any]:
         count = item["spec"].get("replicas", 0)
         if scaler:
             return {"replicas": count}
-        up = count if ready else 0
         return {
             "observedGeneration": item["metadata"]["generation"],
             "replicas": count,
             "updatedReplicas": count,
-            "readyReplicas": up,
-            "availableReplicas": up,
+            "readyReplicas": count,
+            "availableReplicas": count,
         }
 
     async def _write(self, path: str, status: dict[str, Any]) -> None:

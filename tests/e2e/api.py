@@ -149,14 +149,15 @@ class Api:
             async for event in _events(stream.content):
                 seen(event["type"], event["object"])
 
-    async def token_of(self, namespace: str, account: str) -> str:
-        """A token of a ServiceAccount, valid for an hour."""
+    async def token_of(
+        self, namespace: str, account: str, *, audience: str | None = None, seconds: int = 3600
+    ) -> str:
+        """A token of a ServiceAccount, for the API server itself unless an audience is given."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 3600},
-        }
+        spec = {"expirationSeconds": seconds} | (
+            {} if audience is None else {"audiences": [audience]}
+        )
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return str((await self.create(path, body))["status"]["token"])
 
     async def _call(

@@ -11,7 +11,6 @@ from tests.e2e.landscape import RBAC
 from tests.e2e.objects import CA, KCM, LEASE, MCM, SECRET, Json, rule
 from tests.e2e.stage import Stage
 
-AUDIENCE = "dependency-watchdog"
 _DOCUMENT = Path(__file__).parents[2] / "docs/authentication.md"
 _READ = "get list watch"
 

@@ -58,8 +58,6 @@ class Request:
     name: str
     code: int
     body: dict[str, Any]
-    query: str = ""
-    """What follows the path, as it was sent."""
     credential: str = ""
     """Which token of a ServiceAccount was sent: its `jti`."""
 
@@ -151,7 +149,7 @@ def _instant(event: dict[str, Any], which: str) -> float:
 def _request(event: dict[str, Any]) -> Request:
     what = event.get("objectRef") or {}
     subresource = f"/{what['subresource']}" if "subresource" in what else ""
-    path, _, query = event["requestURI"].partition("?")
+    path = event["requestURI"].partition("?")[0]
     return Request(
         at=_instant(event, "requestReceived"),
         done=_instant(event, "stage"),
@@ -165,7 +163,6 @@ def _request(event: dict[str, Any]) -> Request:
         name=what.get("name", ""),
         code=(event.get("responseStatus") or {}).get("code", 0),
         body=event.get("requestObject") or {},
-        query=query,
         credential=_credential(event["user"]),
     )
 

@@ -1,21 +1,36 @@
-"""A seed of its own that something is installed into, one shoot with its usual name, and pods of what was installed."""
+"""A seed that something is installed into: one shoot with its usual name, and pods of what was installed.
 
+The chart is installed by helm, as its administrator does it; rights are held against their use.
+"""
+
+import asyncio
+import base64
+import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from app.core.model.callers import AUDIENCE
+from tests.chart import cluster
+from tests.chart.rendering import CHART
+from tests.chart.tools import Tool, tool
+from tests.e2e import objects
 from tests.e2e import weeder_objects as things
 from tests.e2e.api import Api, Json
+from tests.e2e.apiclient import ApiClient
 from tests.e2e.audit import Audit, Request
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.landscape import CANNOT_PATCH, PROBER, RBAC, Shoot
 from tests.e2e.podrunner import Node, Pod
 from tests.e2e.processes import eventually
+from tests.e2e.program import gardener_dependents
 from tests.e2e.stage import SCALED, Stage
 from tests.e2e.weeder_actors import Kubelet, Place
 from tests.e2e.weeder_objects import APISERVER
 from tests.e2e.worlds import own_seed
+from tests.support.certs import Authority
 
 GRACE = 16
 """Seconds after which a shoot of these scenarios takes a node for lost."""
@@ -140,3 +155,199 @@ def annotations_of(state: Json) -> dict[str, str]:
     """The annotations of an object."""
     found: dict[str, str] = state["metadata"].get("annotations") or {}
     return found
+
+
+# The chart.
+
+
+GARDEN = "garden"
+RELEASE = "dependency-watchdog"
+TLS = "dependency-watchdog-api"
+
+
+class Helm:
+    """One helm, for the seed of a scenario; `namespace` is where the release goes."""
+
+    def __init__(self, world: InstalledWorld, binary: str, namespace: str = GARDEN) -> None:
+        self._world, self.namespace = world, namespace
+        self._folder = world.stage.folder / f"{binary}-{world.stage.number:02}"
+        made = tool(binary, self._folder)
+        config = cluster.administrator(world.seed, self._folder)
+        self._tool: Tool = made.with_words(f"--kubeconfig={config}", f"--namespace={namespace}")
+
+    async def __call__(self, *words: str, values: Json | None = None) -> str:
+        """Calls it; returns what it printed."""
+        return await asyncio.to_thread(self._tool, *words, *self._given(values))
+
+    async def refusal(self, *words: str, values: Json | None = None) -> str:
+        """Calls it, and expects that it fails; returns what it printed."""
+        return await asyncio.to_thread(self._tool.refusal, *words, *self._given(values))
+
+    async def install(self, values: Json) -> str:
+        """`helm install`, into a namespace that it makes if there is none."""
+        return await self("install", RELEASE, str(CHART), "--create-namespace", values=values)
+
+    async def upgrade(self, values: Json) -> str:
+        """`helm upgrade`."""
+        return await self("upgrade", RELEASE, str(CHART), values=values)
+
+    def _given(self, values: Json | None) -> list[str]:
+        if values is None:
+            return []
+        path = self._folder / f"values-{len(list(self._folder.glob('values-*')))}.json"
+        path.write_text(json.dumps(values))
+        return [f"--values={path}"]
+
+
+def quick(**more: Any) -> Json:
+    """Values of a seed whose shoots are lost and found in seconds."""
+    config = {"probeInterval": "5s", "dependentResourceInfos": gardener_dependents(mcm_delay="2s")}
+    return {"prober": {"config": config}, **more}
+
+
+async def furnish_tls(world: InstalledWorld, authority: Authority, namespace: str = GARDEN) -> None:
+    """The namespace, and in it the Secret with the API's certificate, which are there before the chart."""
+    await world.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    await world.api.create(secrets, tls_secret(authority))
+
+
+def tls_secret(authority: Authority) -> Json:
+    """The Secret that the values of a seed with TLS name."""
+    pair = authority.server(["127.0.0.1"])
+    data = {"tls.crt": pair.certificate, "tls.key": pair.key}
+    return {
+        "metadata": {"name": TLS},
+        "type": "kubernetes.io/tls",
+        "data": {key: base64.b64encode(content).decode() for key, content in data.items()},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls the API of pods: a ServiceAccount of the seed, with a role that the chart brings."""
+
+    token: str
+    ca: bytes | None
+
+    @classmethod
+    async def admin(
+        cls, world: InstalledWorld, authority: Authority | None = None, namespace: str = GARDEN
+    ) -> "Caller":
+        """One who may do everything, everywhere."""
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        await world.api.create(accounts, {"metadata": {"name": "caller"}})
+        role = f"{RELEASE}-admin"
+        bound = objects.binding("ClusterRoleBinding", "caller", role, namespace, "caller")
+        await world.api.create(f"{RBAC}/clusterrolebindings", bound)
+        token = await world.api.token_of(namespace, "caller", audience=AUDIENCE)
+        return cls(token, authority.pem if authority else None)
+
+    def of(self, pod: Pod) -> ApiClient:
+        """The API of a pod, through TLS."""
+        return ApiClient(f"https://127.0.0.1:{pod.port('api')}", token=self.token, ca=self.ca)
+
+
+# Rights, and their use.
+
+
+READING = frozenset({"get", "list", "watch"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Grant:
+    """One verb on one resource; everywhere and for every name, unless it says otherwise."""
+
+    verb: str
+    group: str
+    resource: str
+    """With its subresource: `deployments/scale`."""
+    name: str = ""
+    namespace: str = ""
+
+    def covers(self, request: Request) -> bool:
+        """Whether a request is one that this allows."""
+        return (
+            (self.verb, self.group, self.resource)
+            == (request.verb, request.group, request.resource)
+            and self.name in {"", request.name}
+            and self.namespace in {"", request.namespace}
+        )
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}.{self.group or 'core'} {self.name}{where}"
+
+
+async def granted(seed: Api, account: str, namespace: str) -> set[Grant]:
+    """All that bindings give to a ServiceAccount, as the API server has them."""
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    found: set[Grant] = set()
+    for kind in ("clusterrolebindings", "rolebindings"):
+        for binding in await seed.items(f"{RBAC}/{kind}"):
+            if any(subject.items() <= each.items() for each in binding.get("subjects") or ()):
+                inside = binding["metadata"].get("namespace", "")
+                role = await seed.get(_path(binding["roleRef"], inside))
+                found.update(_of(role["rules"], inside))
+    return found
+
+
+def _path(reference: Json, namespace: str) -> str:
+    if reference["kind"] == "ClusterRole":
+        return f"{RBAC}/clusterroles/{reference['name']}"
+    return f"{RBAC}/namespaces/{namespace}/roles/{reference['name']}"
+
+
+def _of(rules: Iterable[Json], namespace: str) -> Iterator[Grant]:
+    for rule in rules:
+        for group in rule.get("apiGroups") or ():
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    for name in rule.get("resourceNames") or [""]:
+                        yield Grant(verb, group, resource, name, namespace)
+
+
+def unused(grants: Iterable[Grant], requests: Iterable[Request]) -> set[Grant]:
+    """Those that no request needed."""
+    asked = list(requests)
+    return {each for each in grants if not any(each.covers(request) for request in asked)}
+
+
+# T16's table grants it, and the chart what the table grants. No Event is written twice.
+_ON_PAPER = {Grant("patch", "events.k8s.io", "events")}
+# Tried at each start, and refused by the chart's rights: what carries the meltdown key but is not configured could be
+# anywhere.
+_TRIED = {("list", "deployments", "")}
+
+
+async def assert_exact(
+    seed: Api,
+    account: str,
+    namespace: str,
+    asked: Iterable[Request],
+    *,
+    spare: Iterable[Grant] = (),
+) -> None:
+    """Nothing that an account asked for was forbidden, and nothing that it is granted was never needed.
+
+    Who may list a thing may know it: get, list and watch go together, as in T16's table, so one of them is enough.
+    `spare` is what these requests could not need.
+    """
+    requests = list(asked)
+    refused = {(each.verb, each.resource, each.name) for each in requests if each.code == 403}
+    assert refused <= _TRIED, f"{account} was refused {refused - _TRIED}"
+    grants = await granted(seed, account, namespace)
+    assert grants, f"nothing is granted to {account}"
+    used = grants - unused(grants, requests)
+    readable = {_thing(each) for each in used if each.verb in READING}
+    never = {
+        each
+        for each in grants - used - _ON_PAPER - set(spare)
+        if each.verb not in READING or _thing(each) not in readable
+    }
+    assert not never, f"{account} never used: {', '.join(map(str, sorted(never)))}"
+    assert not used & set(spare), "what is called spare is used"
+
+
+def _thing(grant: Grant) -> Grant:
+    return replace(grant, verb="")

@@ -1,7 +1,6 @@
 """etcd and kube-apiserver as child processes, with the faults that the scenarios need."""
 
 import shutil
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -213,12 +212,9 @@ class ControlPlane:
 class Planes:
     """A seed and its shoots' API servers."""
 
-    def __init__(
-        self, seed: ControlPlane, shoots: tuple[ControlPlane, ...], seconds: float
-    ) -> None:
+    def __init__(self, seed: ControlPlane, shoots: tuple[ControlPlane, ...]) -> None:
         self.seed = seed
         self.shoots = shoots
-        self.seconds_to_start = seconds
 
 
 @asynccontextmanager
@@ -226,7 +222,6 @@ async def control_planes(
     assets: Path, folder: Path, *, shared: int, own_storage: int
 ) -> AsyncIterator[Planes]:
     """Starts a seed, `shared` shoots in the same etcd, and `own_storage` shoots with an etcd each, all at once."""
-    began = time.monotonic()
     server = assets / "kube-apiserver"
     common = Etcd(assets / "etcd", folder, "etcd")
     alone = [Etcd(assets / "etcd", folder, f"etcd-{n}", proxied=True) for n in range(own_storage)]
@@ -236,7 +231,7 @@ async def control_planes(
     try:
         await all_of(store.start() for store in (common, *alone))
         await all_of(plane.start() for plane in (seed, *shoots))
-        yield Planes(seed, tuple(shoots), time.monotonic() - began)
+        yield Planes(seed, tuple(shoots))
     finally:
         await all_of(plane.stop() for plane in (seed, *shoots))
         await all_of(store.stop() for store in (common, *alone))

@@ -5,7 +5,6 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from app.core.model import workloads as ann
 from tests.e2e import objects
@@ -240,10 +239,6 @@ class Shoot:
             await self._seed.patch(f"{secrets(self.namespace)}/{objects.SECRET}", body)
 
     # What happens in the seed.
-
-    async def patch_shoot(self, **parts: Any) -> None:
-        """Merges into the Shoot that the Cluster embeds."""
-        await self._seed.patch(f"{CLUSTERS}/{self.namespace}", {"spec": {"shoot": parts}})
 
     async def annotate(self, dependent: str, annotations: Mapping[str, str | None]) -> None:
         """Sets or removes annotations of a dependent."""

@@ -21,14 +21,12 @@ from typing import Final
 import aiohttp
 import pytest
 
-from tests.e2e import volumes
-from tests.e2e.api import Api, Json, deployments
+from tests.e2e.api import Api, deployments
 from tests.e2e.apiclient import ApiClient
 from tests.e2e.podspec import Spec, expanded, links
 from tests.e2e.processes import Child, eventually
 from tests.e2e.program import Instance
 from tests.e2e.sandbox import Sandbox
-from tests.e2e.volumes import Source
 
 _NUMBERS = count(2)
 _CHECKOUT: Final = Path(__file__).parents[2]
@@ -72,25 +70,17 @@ class Node:
     pods: list["Pod"] = field(default_factory=list)
 
     async def run(self, namespace: str, name: str) -> "Pod":
-        """Starts one pod of a Deployment; returns when its readiness probe says so."""
-        pod = await self.prepare(await self.deployment(namespace, name))
-        await pod.start()
-        return pod
-
-    async def deployment(self, namespace: str, name: str) -> Json:
-        """A Deployment as it is now."""
-        return await self.api.get(f"{deployments(namespace)}/{name}")
-
-    async def prepare(self, deployment: Json) -> "Pod":
-        """One pod of a Deployment, as it is or was; with its network and its volumes, its container not started."""
+        """Starts one pod of a Deployment as it is now; returns when its readiness probe says so."""
         if os.geteuid():
             pytest.skip("containers need root here")
-        name = deployment["metadata"]["name"]
+        spec = Spec.of(await self.api.get(f"{deployments(namespace)}/{name}"))
         number = next(_NUMBERS)
         own = self.folder / f"pod-{name}-{number}"
         own.mkdir(mode=0o755)
-        pod = await Pod.make(self, deployment, own, f"10.244.{number // 250}.{number % 250 + 2}")
+        pod = await Pod.make(self, spec, own, f"10.244.{number // 250}.{number % 250 + 2}")
         self.pods.append(pod)
+        await pod.child.start()
+        await pod.child.ready(pod.is_ready, within=30)
         return pod
 
     async def close(self) -> None:
@@ -102,21 +92,16 @@ class Node:
 class Pod(Instance):
     """One pod, whose only container is the watchdog."""
 
-    def __init__(
-        self, spec: Spec, own: Path, sandbox: Sandbox, source: Source, ports: Mapping[int, int]
-    ) -> None:
+    def __init__(self, spec: Spec, own: Path, sandbox: Sandbox, ports: Mapping[int, int]) -> None:
         self.spec, self.sandbox = spec, sandbox
-        self._own, self._source, self._ports = own, source, ports
+        self._own, self._ports = own, ports
         child = Child(own.name, (), own.parent)
         metrics, health = (f"127.0.0.1:{ports[each]}" for each in (METRICS, HEALTH))
         super().__init__(child, metrics, health, ApiClient(f"http://127.0.0.1:{ports[API]}"))
 
     @classmethod
-    async def make(cls, node: Node, deployment: Json, own: Path, address: str) -> "Pod":
-        """A pod with its network and its volumes."""
-        spec = Spec.of(deployment)
-        account = spec.pod.get("serviceAccountName", "default")
-        source = Source(node.api, spec.namespace, account, spec.owners)
+    async def make(cls, node: Node, spec: Spec, own: Path, address: str) -> "Pod":
+        """A pod with its network and its volumes; its container is not started."""
         sandbox = Sandbox(address)
         await sandbox.open()
         await sandbox.lets_out(*_API_SERVER, node.port)
@@ -125,7 +110,7 @@ class Pod(Instance):
         declared = {each["containerPort"] for each in spec.container.get("ports") or ()}
         wanted = declared | {METRICS, HEALTH, API}
         ports = {each: await sandbox.lets_in(each, forwarded=each == API) for each in wanted}
-        pod = cls(spec, own, sandbox, source, ports)
+        pod = cls(spec, own, sandbox, ports)
         await pod._furnish(node)
         return pod
 
@@ -137,37 +122,19 @@ class Pod(Instance):
         lines = [f"127.0.0.{n + 2} {name}" for n, name in enumerate(node.shoots)]
         (self._own / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
         (self._own / "enter").write_text(self._script())
-        await self.sync()
+        await self.spec.write_volumes(node.api, self._own / "volumes")
         environment = await self._environment(node.api)
         self.child = Child(
             self.name, self._command(environment), self._own.parent, environment=environment
         )
 
-    async def sync(self) -> None:
-        """Its volumes become what the API server says now, as a kubelet does it within a minute."""
-        for name, volume in self.spec.volumes.items():
-            folder = self._own / "volumes" / name
-            files = await self._source.files(volume)
-            if files is None:
-                folder.mkdir(exist_ok=True)
-                folder.chmod(0o777)
-            else:
-                volumes.write(files, folder, self.spec.owners)
-
     # What it is started with.
-
-    @property
-    def words(self) -> list[str]:
-        """The command and the arguments of the Deployment, as they are."""
-        return [
-            *self.spec.container.get("command", [_ENTRYPOINT]),
-            *self.spec.container.get("args", []),
-        ]
 
     def _command(self, environment: Mapping[str, str]) -> list[str]:
         user, group = self.spec.security("runAsUser"), self.spec.security("runAsGroup")
-        owners = self.spec.owners
-        groups = [f"--groups={owners.group}"] if owners.group is not None else ["--clear-groups"]
+        extra, said = self.spec.group, self.spec.container
+        groups = [f"--groups={extra}"] if extra is not None else ["--clear-groups"]
+        words = [*said.get("command", [_ENTRYPOINT]), *said.get("args", [])]
         return [
             *self.sandbox.words,
             *("unshare", "--mount", "--uts", "--propagation=private"),
@@ -175,15 +142,14 @@ class Pod(Instance):
             *("chroot", str(self._own / "root"), "/usr/bin/setpriv", "--pdeathsig=KILL"),
             *(f"--reuid={user or 0}", f"--regid={group or 0}", *groups),
             *("--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"),
-            *(expanded(word, environment) for word in self.words),
+            *(expanded(word, environment) for word in words),
         ]
 
     def _script(self) -> str:
         lines = [_ENTER, *_brought(), *_bind(self._own / "bin", "/usr/local/bin")]
         lines += _bind(self._own / "hosts", "/etc/hosts")
         for path, name in sorted(self.spec.mounts.items()):
-            writable = "emptyDir" in self.spec.volumes[name]
-            lines += _bind(self._own / "volumes" / name, path, writable=writable)
+            lines += _bind(self._own / "volumes" / name, path)
         if self.spec.read_only:
             lines.append("mount -o remount,ro .")
         lines.append('cd /\nshift 2\nexec "$@"\n')
@@ -202,44 +168,21 @@ class Pod(Instance):
             services = await api.items(f"/api/v1/namespaces/{self.spec.namespace}/services")
             for each in services:
                 found |= links(each)
-        for each in self.spec.container.get("env") or ():
-            found[each["name"]] = await self._value(each, found)
-        return found
-
-    async def _value(self, variable: Json, known: Mapping[str, str]) -> str:
-        origin = variable.get("valueFrom")
-        if origin is None:
-            return expanded(variable.get("value", ""), known)
-        if "fieldRef" not in origin:
-            return await self._source.value(origin)
         fields = {
             "metadata.name": self.name,
             "metadata.namespace": self.spec.namespace,
             "status.podIP": self.sandbox.address,
-            "spec.nodeName": "node-of-the-seed",
         }
-        return fields[origin["fieldRef"]["fieldPath"]]
+        return found | self.spec.environment(fields)
 
     # What a kubelet asks and does.
 
-    async def start(self) -> None:
-        """Starts the container, again too, and waits until its readiness probe says so."""
-        await self.child.start()
-        await self.child.ready(self.is_ready, within=30)
-
     async def is_ready(self) -> bool:
         """What its readiness probe says; without one, what /readyz says."""
-        return await self._probe("readinessProbe", "/readyz")
-
-    async def is_alive(self) -> bool:
-        """What its liveness probe says."""
-        return await self._probe("livenessProbe", "/livez")
-
-    async def _probe(self, which: str, usual: str) -> bool:
-        probe = (self.spec.container.get(which) or {}).get("httpGet") or {}
-        path, port = probe.get("path", usual), self._number(probe.get("port", HEALTH))
-        url = f"{probe.get('scheme', 'HTTP').lower()}://127.0.0.1:{self._ports[port]}{path}"
+        probe = (self.spec.container.get("readinessProbe") or {}).get("httpGet") or {}
+        path, port = probe.get("path", "/readyz"), self._number(probe.get("port", HEALTH))
         limit = aiohttp.ClientTimeout(total=5)
+        url = f"http://127.0.0.1:{self._ports[port]}{path}"
         try:
             async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as answer:
                 return answer.status == 200
@@ -294,7 +237,7 @@ def _brought() -> Sequence[str]:
     return lines
 
 
-def _bind(source: Path, path: str, *, writable: bool = False) -> Sequence[str]:
+def _bind(source: Path, path: str) -> Sequence[str]:
     where, what = shlex.quote("." + path), shlex.quote(str(source))
     if source.is_file():
         made = f"mkdir -p {shlex.quote('.' + str(Path(path).parent))}; : >{where}"
@@ -302,5 +245,5 @@ def _bind(source: Path, path: str, *, writable: bool = False) -> Sequence[str]:
         made = f"mkdir -p {where}"
     return [
         made if not path.startswith("/usr/") else ":",
-        f"mount --bind {'' if writable else '-o ro '}{what} {where}",
+        f"mount --bind -o ro {what} {where}",
     ]

@@ -145,6 +145,9 @@ class TcpProxy:
             writer.transport.abort()
             return
         passage = _Passage(writer, onward)
+        if self._server is None:  # cut while it was on its way
+            passage.abort()
+            return
         if self._stalls_new:
             passage.open.clear()
         self._passages.add(passage)

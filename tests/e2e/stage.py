@@ -57,11 +57,7 @@ class Stage:
         """
         self._token = await landscape.garden(self.seed.api, self.garden, role, own)
         if own is None:
-            await self.let_people()
-
-    async def let_people(self) -> None:
-        """The programs get the rights to Pauses and ScaleRequests."""
-        await landscape.grant(self.seed.api, self.garden, "people", objects.people_rules())
+            await landscape.grant(self.seed.api, self.garden, "people", objects.people_rules())
 
     async def start(self, settings: Json | None = None, **flags: str) -> Program:
         """Starts an instance of the program that acts on this shoot; returns when it is ready."""

@@ -10,8 +10,15 @@ from app.core.model.instants import rfc3339
 from tests.chart.rendering import CHART
 from tests.e2e import gardener, weeder_objects
 from tests.e2e.api import deployments
-from tests.e2e.chart_world import InstalledWorld, annotations_of, installed_world, rbac_refusals
-from tests.e2e.charts import RELEASE, Helm, quick
+from tests.e2e.chart_world import (
+    RELEASE,
+    Helm,
+    InstalledWorld,
+    annotations_of,
+    installed_world,
+    quick,
+    rbac_refusals,
+)
 from tests.e2e.gardener import GARDEN, WEEDER
 from tests.e2e.landscape import PROBER
 from tests.e2e.objects import CA, GROUP, KCM, LEASE, MCM

@@ -3,10 +3,16 @@
 import asyncio
 import time
 
-from tests.e2e import charts, weeder_objects
-from tests.e2e.chart_world import InstalledWorld, installed_world
-from tests.e2e.charts import GARDEN, Caller, Helm
-from tests.e2e.grants import Grant, assert_exact
+from tests.e2e import chart_world, weeder_objects
+from tests.e2e.chart_world import (
+    GARDEN,
+    Caller,
+    Grant,
+    Helm,
+    InstalledWorld,
+    assert_exact,
+    installed_world,
+)
 from tests.e2e.landscape import PROBER
 from tests.e2e.objects import CA, GROUP
 from tests.e2e.parallel import scenario
@@ -28,7 +34,7 @@ TAKEN_BY_THE_PROBER = {Grant(each, GROUP, "pauses") for each in ("create", "patc
 async def test_what_is_installed_protects_and_weeds_with_exactly_its_rights(stage: Stage) -> None:
     async with installed_world(stage) as world:
         helm, authority = Helm(world, "helm4"), Authority.create("api-ca")
-        await charts.furnish_tls(world, authority)
+        await chart_world.furnish_tls(world, authority)
         prober = await first_verdict(world, helm)
         reset = await somebody_resets_the_slice(world, prober)
         standby, weeder = await asyncio.gather(
@@ -50,7 +56,7 @@ async def test_what_is_installed_protects_and_weeds_with_exactly_its_rights(stag
 
 async def first_verdict(world: InstalledWorld, helm: Helm) -> Pod:
     began = time.time()
-    await helm.install(charts.quick(api={"tls": {"secretName": charts.TLS}}))
+    await helm.install(chart_world.quick(api={"tls": {"secretName": chart_world.TLS}}))
     prober = await world.node.run(GARDEN, PROBER)
     await world.until_verdict(prober)
     seconds = time.time() - began  # while others run; the goal is that of tests/chart

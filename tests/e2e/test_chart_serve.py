@@ -4,12 +4,10 @@ import base64
 import hashlib
 import json
 
-from tests.e2e import charts
+from tests.e2e import chart_world
 from tests.e2e.api import Json
 from tests.e2e.apiclient import ApiClient
-from tests.e2e.chart_world import InstalledWorld, installed_world
-from tests.e2e.charts import GARDEN, Helm
-from tests.e2e.grants import Grant, assert_exact
+from tests.e2e.chart_world import GARDEN, Grant, Helm, InstalledWorld, assert_exact, installed_world
 from tests.e2e.parallel import scenario
 from tests.e2e.people import use_every_right
 from tests.e2e.podrunner import Pod
@@ -27,7 +25,7 @@ VALUES = {
     "mode": "serve",
     "api": {
         "auth": {"mode": "token", "tokenSecret": {"name": CALLERS}},
-        "tls": {"secretName": charts.TLS},
+        "tls": {"secretName": chart_world.TLS},
     },
 }
 
@@ -38,10 +36,10 @@ async def test_both_loops_in_one_deployment_protect_and_weed_with_exactly_their_
 ) -> None:
     async with installed_world(stage) as world:
         authority = Authority.create("api-ca")
-        await charts.furnish_tls(world, authority)
+        await chart_world.furnish_tls(world, authority)
         await furnish_callers(world)
         await world.shoot.add_scaler(SCALER, 2)
-        await Helm(world, "helm3").install(with_a_scaler(charts.quick(**VALUES)))
+        await Helm(world, "helm3").install(with_a_scaler(chart_world.quick(**VALUES)))
         leader = await world.node.run(GARDEN, SERVE)
         await world.until_verdict(leader)
         await a_caller_pauses_and_scales(world, leader, authority)

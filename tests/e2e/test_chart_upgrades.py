@@ -2,12 +2,17 @@
 
 import time
 
-from tests.e2e import charts, weeder_objects
+from tests.e2e import chart_world, weeder_objects
 from tests.e2e.api import CRDS, Json
 from tests.e2e.apiclient import ApiClient
-from tests.e2e.chart_world import InstalledWorld, installed_world
-from tests.e2e.charts import GARDEN, Caller, Helm
-from tests.e2e.grants import assert_exact
+from tests.e2e.chart_world import (
+    GARDEN,
+    Caller,
+    Helm,
+    InstalledWorld,
+    assert_exact,
+    installed_world,
+)
 from tests.e2e.landscape import PROBER
 from tests.e2e.objects import people_crds
 from tests.e2e.parallel import scenario
@@ -21,7 +26,7 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{GARDEN}/leases"
 
 
 def with_interval(interval: str) -> Json:
-    values = charts.quick()
+    values = chart_world.quick()
     values["prober"]["config"]["probeInterval"] = interval
     return values
 
@@ -30,7 +35,7 @@ def with_interval(interval: str) -> Json:
 async def test_pods_are_rolled_and_removed_and_what_stays_behind_is_known(stage: Stage) -> None:
     async with installed_world(stage) as world:
         helm = Helm(world, "helm3")
-        await helm.install(charts.quick())
+        await helm.install(chart_world.quick())
         old, weeder = await world.node.run(GARDEN, PROBER), await world.node.run(GARDEN, WEEDER)
         await world.until_verdict(old)
         await helm.upgrade(with_interval("6s"))
@@ -43,7 +48,7 @@ async def test_pods_are_rolled_and_removed_and_what_stays_behind_is_known(stage:
         await world.weeded(WEEDED)
         await the_weeder_takes_pauses_itself(world, weeder)
         await assert_exact(world.api, WEEDER, GARDEN, world.requests(WEEDER, GARDEN))
-        await helm("uninstall", charts.RELEASE)
+        await helm("uninstall", chart_world.RELEASE)
         assert (await new.delete(), await weeder.delete()) == (0, 0)
         await that_is_left(world)
 

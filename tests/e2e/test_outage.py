@@ -8,9 +8,9 @@ from app.core.model import workloads as ann
 from app.core.model.instants import parse_rfc3339
 from tests.e2e import landscape
 from tests.e2e.audit import Request
-from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import CA, KCM, MCM, rule
 from tests.e2e.parallel import scenario
+from tests.e2e.people import Kubectl
 from tests.e2e.processes import eventually
 from tests.e2e.stage import Stage
 

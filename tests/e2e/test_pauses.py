@@ -7,10 +7,9 @@ from collections.abc import Callable
 from app.core.model.instants import parse_rfc3339
 from tests.e2e import apirights, objects
 from tests.e2e.canaries import assert_nothing_secret_was_told
-from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import Json
 from tests.e2e.parallel import scenario
-from tests.e2e.people import dwd, events, found, watched
+from tests.e2e.people import Kubectl, dwd, events, found, watched
 from tests.e2e.processes import eventually
 from tests.e2e.program import Program, quick
 from tests.e2e.stage import Stage
@@ -52,7 +51,6 @@ async def test_an_operator_with_kubectl_alone_pauses_a_shoot_sees_it_and_ends_it
         assert took <= HONOURED
         end = await eventually(lambda: end_in_status(stage), "its end is shown", within=5)
     await the_pause_is_shown(stage, prober, kubectl, end)
-    await mistakes_are_refused(kubectl)
     stage.shoot.kubelets.path.cut()
     await an_outage_is_judged_and_not_acted_on(stage, prober)
     async with watched(stage, "pauses") as seen:
@@ -97,15 +95,6 @@ async def row_of_dwd(stage: Stage, prober: Program) -> str:
     lines = (await dwd(prober, "shoots")).splitlines()
     (found,) = [line for line in lines if line.startswith(stage.shoot.namespace)]
     return found
-
-
-async def mistakes_are_refused(kubectl: Kubectl) -> None:
-    """By the API server, in words that say what is wrong; nothing half-filled comes to be."""
-    wrong = kubectl.file_of(objects.pause("wrong", scope="everything"))
-    assert 'Unsupported value: "everything"' in await kubectl.refused("create", *wrong)
-    blank = kubectl.file_of(objects.pause("wrong", reason=" "))
-    assert "reason is blank" in await kubectl.refused("create", *blank)
-    assert await kubectl.rows("pauses", "wrong", "--ignore-not-found") == []
 
 
 async def an_outage_is_judged_and_not_acted_on(stage: Stage, prober: Program) -> None:

@@ -8,10 +8,9 @@ from functools import partial
 
 from tests.e2e import apirights, objects
 from tests.e2e.canaries import assert_nothing_secret_was_told
-from tests.e2e.kubectl import Kubectl
 from tests.e2e.objects import CA, KCM, MCM, Json
 from tests.e2e.parallel import scenario
-from tests.e2e.people import events, found, until_phase
+from tests.e2e.people import Kubectl, events, found, until_phase
 from tests.e2e.processes import eventually
 from tests.e2e.program import SHORT_LEASE, Program, config, dependent
 from tests.e2e.stage import Stage
@@ -41,7 +40,7 @@ def phase_is(phase: str) -> str:
 
 
 @scenario()
-async def test_an_operator_with_kubectl_alone_scales_waits_cancels_and_is_refused(
+async def test_an_operator_with_kubectl_alone_scales_waits_and_ends_the_hold(
     outer: Stage,
 ) -> None:
     async with own_seed(outer) as world:
@@ -58,8 +57,6 @@ async def test_an_operator_with_kubectl_alone_scales_waits_cancels_and_is_refuse
         await kubectl("delete", "scalerequest", "down")
         up = await stage.until_up(within=40)
         assert {name: each.replicas for name, each in up.items()} == COUNTS
-        await one_is_cancelled(stage, kubectl)
-        await one_is_refused(stage, prober, kubectl)
         await assert_nothing_secret_was_told(stage)
 
 
@@ -89,34 +86,6 @@ async def it_is_shown_step_by_step(stage: Stage, prober: Program, kubectl: Kubec
     for reason in ("ScaleRequestStarted", "ScaleRequestSucceeded"):
         await eventually(partial(events, stage, "ScaleRequest", reason), reason, within=10)
     assert "ScaleRequestSucceeded" in await kubectl("describe", "scalerequest", "down")
-
-
-async def one_is_cancelled(stage: Stage, kubectl: Kubectl) -> None:
-    """Between two writes; what was scaled comes back, as no hold is left."""
-    await kubectl.create(objects.scale_request("cancelled", "Down"))
-    await stage.until_down(CA, within=15)
-    await kubectl("delete", "scalerequest", "cancelled")
-    up = await stage.until_up(within=40)
-    assert {name: each.replicas for name, each in up.items()} == COUNTS
-    written = [each.name for each in stage.writes()]
-    assert written.count(KCM) == 2, "down and up by the first one alone"
-
-
-async def one_is_refused(stage: Stage, prober: Program, kubectl: Kubectl) -> None:
-    await stage.shoot.patch_shoot(spec={"hibernation": {"enabled": True}})
-    await stage.until_state(prober, "NotProbed", within=10)
-    many = len(stage.writes())
-    await kubectl.create(objects.scale_request("refused", "Down"))
-    await kubectl("wait", "scalerequest/refused", phase_is("Refused"), "--timeout=20s")
-    assert "the shoot is not probed" in await kubectl("get", "scalerequests")
-    request = await found(stage, "scalerequests", "refused") or {}
-    assert "use force" in request["status"]["message"]
-    assert "holdUntil" not in request["status"]
-    assert len(stage.writes()) == many, "nothing was written"
-    fixed = await kubectl.refused(
-        *("patch", "scalerequest", "refused", "--type=merge"), '--patch={"spec":{"force":true}}'
-    )
-    assert "the spec cannot be changed" in fixed
 
 
 # Another process goes on.

@@ -4,10 +4,8 @@ import asyncio
 import datetime as dt
 import time
 
-from tests.e2e import objects
 from tests.e2e import weeder_objects as things
 from tests.e2e.api import Json
-from tests.e2e.audit import Request
 from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
 from tests.e2e.program import PATIENT, SHORT_LEASE, Program
@@ -15,7 +13,6 @@ from tests.e2e.stage import Stage
 from tests.e2e.weeder_actors import Place, Uids, until_there
 from tests.e2e.weeder_objects import APISERVER
 from tests.e2e.weeder_stage import (
-    GARDEN,
     SLOWLY,
     WeederSeed,
     names,
@@ -191,7 +188,6 @@ async def test_restarts_of_the_api_server_in_a_recovery_miss_no_pod_and_delete_n
 
 KILLED_AT = 12
 DURATION = 300.0
-LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{GARDEN}/leases"
 
 
 async def goes_on(weeder: Program, place: Place, since: float) -> None:
@@ -224,70 +220,6 @@ async def test_the_standby_goes_on_after_sigkill_in_the_middle_of_a_recovery(sta
         await asyncio.sleep(3)
         assert len(seed.deleted()) == len(waiting), "none twice"
         await goes_on(standby, place, since)
-
-
-# Both loops in one process.
-
-
-def of_lease(asked: list[Request], name: str) -> list[Request]:
-    """Writes of a Lease that went through."""
-    return [each for each in asked if each.writes and each.code < 300 and each.name == name]
-
-
-async def renew_as_another(seed: WeederSeed) -> None:
-    """Somebody else holds the prober's Lease, and renews it."""
-    while True:
-        path = f"{LEASES}/{objects.LEASE}"
-        now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        await seed.api.patch(path, {"spec": {"renewTime": now}})
-        await asyncio.sleep(1)
-
-
-def held_by(holder: str) -> Json:
-    return {
-        "metadata": {"name": objects.LEASE},
-        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
-    }
-
-
-@scenario()
-async def test_both_loops_in_one_process_take_the_weeders_lease_only_with_the_probers(
-    stage: Stage,
-) -> None:
-    """While another one holds the prober's Lease, the weeder's is free, observed and not taken, and nothing is weeded.
-
-    Then both are taken, in this order, and what came back just before is weeded for; on SIGTERM both are given back,
-    the weeder's first.
-    """
-    async with weeding(stage) as seed:
-        await seed.grant_both_loops()
-        place = await seed.place()
-        waiting = await place.workloads(3, 2)
-        await place.service(APISERVER, ready=False)
-        await seed.api.create(LEASES, held_by("another"))
-        other = asyncio.create_task(renew_as_another(seed))
-        both = seed.prepare(things.both(things.settings()))
-        await both.start()
-        await place.service(APISERVER, ready=True)
-        await asyncio.sleep(10)
-        assert not of_lease(seed.requests(), objects.LEASE)
-        observed = [each for each in seed.requests() if each.name == things.LEASE]
-        assert {each.verb for each in observed} == {"get"}
-        assert not seed.deletions()
-        other.cancel()
-        await asyncio.gather(other, return_exceptions=True)
-        await seed.api.patch(f"{LEASES}/{objects.LEASE}", {"spec": {"holderIdentity": ""}})
-        await seed.until_deleted(waiting, within=20)
-        took = [of_lease(seed.requests(), name)[0] for name in (objects.LEASE, things.LEASE)]
-        assert took[0].done <= took[1].at
-        stopped = time.time()
-        assert await both.terminate(within=3) == 0
-        given = [
-            of_lease(seed.requests(stopped), each)[-1] for each in (things.LEASE, objects.LEASE)
-        ]
-        assert given[0].done <= given[1].at
-        for name in (objects.LEASE, things.LEASE):
-            assert not (await seed.api.get(f"{LEASES}/{name}"))["spec"].get("holderIdentity")
 
 
 # A right that the weeder lacks is named; everything else goes on, and it works once the right is given.

@@ -24,7 +24,6 @@ from tests.e2e.weeder_actors import Kubelet, Place, Uids
 GARDEN = "garden"
 WEEDER = things.WEEDER
 USER = f"system:serviceaccount:{GARDEN}:{WEEDER}"
-ENDPOINT_SLICES = "endpointslices"
 SLOWLY = {"max_deletions_per_second": "5"}
 """50 pods take 10 s: time for something to happen meanwhile."""
 

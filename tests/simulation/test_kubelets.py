@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.simulation.shoot import Fleet, NodeClock, PathCut
+from app.simulation.shoot import Fleet, NodeClock
 from app.simulation.traffic import Renewal
 
 
@@ -26,7 +26,8 @@ class Alone:
         return [at for name, at in self.renewals if name == node]
 
 
-EVERYBODY = PathCut(lambda _: True)
+def everybody(_kubelet):
+    return True
 
 
 @pytest.fixture
@@ -73,10 +74,10 @@ def test_a_cut_kubelet_is_back_within_17_seconds_of_the_path():
         alone = Alone(seed=tenth)
         alone.fleet.join("n", "zone-a", 0.0, phase=0.3)
         alone.fleet.advance(20)
-        alone.fleet.cut(EVERYBODY)
+        alone.fleet.cut(everybody)
         back = 120 + tenth / 10
         alone.fleet.advance(back)
-        alone.fleet.mend(EVERYBODY)
+        alone.fleet.mend(everybody)
         alone.fleet.advance(back + 30)
         first = next(at for at in alone.times() if at > 20.5)
         worst = max(worst, first - back)
@@ -126,9 +127,9 @@ def test_a_dead_kubelet_renews_no_more_until_it_is_started_again(alone):
 
 def test_absences_are_remembered_and_ordinary_renewals_are_not(alone):
     alone.fleet.advance(25)
-    alone.fleet.cut(EVERYBODY)
+    alone.fleet.cut(everybody)
     alone.fleet.advance(100)
-    alone.fleet.mend(EVERYBODY)
+    alone.fleet.mend(everybody)
     alone.fleet.advance(400)
     (gap,) = alone.fleet.of("n").gaps
     assert 20 <= gap.begin <= 21

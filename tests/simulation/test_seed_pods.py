@@ -51,26 +51,6 @@ async def test_a_workload_joins_having_run_well_for_an_hour(world, clock):
 
 
 @in_a_world
-async def test_a_pod_is_written_as_kubernetes_writes_it(world, clock):
-    world.add_workload(server(labels={"role": "apiserver"}))
-    pod = raw(world, the_pod(world, "server").name)
-    (owner,) = pod["metadata"]["ownerReferences"]
-    replica_set = world.store.get(ObjectKey("ReplicaSet", A, owner["name"]))
-    assert (owner["apiVersion"], owner["kind"], owner["controller"]) == (
-        "apps/v1",
-        "ReplicaSet",
-        True,
-    )
-    assert owner["uid"] == replica_set["metadata"]["uid"]
-    assert pod["metadata"]["name"].startswith(f"{owner['name']}-")
-    assert pod["metadata"]["labels"] == {"app": "server", "role": "apiserver"}
-    ready = next(c for c in pod["status"]["conditions"] if c["type"] == "Ready")
-    assert (ready["status"], ready["lastTransitionTime"][-1]) == ("True", "Z")
-    assert "." not in ready["lastTransitionTime"]
-    assert pod["spec"]["nodeName"]
-
-
-@in_a_world
 async def test_a_waiting_container_tells_why_since_when_and_how_often(world, clock):
     world.add_workload(client())
     world.faults.workload_broken(A, "client")

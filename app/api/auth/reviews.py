@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import structlog
 
@@ -57,11 +57,6 @@ MOST: Final = 4_096
 """Answers that are kept, yes and no each; the least recently used ones are dropped."""
 
 
-class _CachedReview(NamedTuple, Generic[V]):
-    value: V
-    at: float
-
-
 class ReviewCache(Generic[V]):
     """Remembers answers; a false value, such as None, is a no.
 
@@ -70,38 +65,37 @@ class ReviewCache(Generic[V]):
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._yes: OrderedDict[Hashable, _CachedReview[V]] = OrderedDict()
-        self._no: OrderedDict[Hashable, _CachedReview[V]] = OrderedDict()
+        self._yes: OrderedDict[Hashable, tuple[V, float]] = OrderedDict()
+        """The answers with their instants."""
+        self._no: OrderedDict[Hashable, tuple[V, float]] = OrderedDict()
         self._asked: dict[Hashable, asyncio.Future[V]] = {}
 
     def yes(self, key: Hashable, now: float, seconds: float) -> V | None:
         """A yes that is younger than so many seconds; None: a review is needed."""
-        answer = self._within(self._yes, key, now, seconds)
-        return None if answer is None else answer.value
+        return self._yes[key][0] if self._within(self._yes, key, now, seconds) else None
 
     def denied(self, key: Hashable, now: float, seconds: float = FRESH_NO) -> bool:
         """Whether the answer was no within so many seconds."""
-        return self._within(self._no, key, now, seconds) is not None
+        return self._within(self._no, key, now, seconds)
 
     def _within(
         self,
-        kept: OrderedDict[Hashable, _CachedReview[V]],
+        kept: OrderedDict[Hashable, tuple[V, float]],
         key: Hashable,
         now: float,
         seconds: float,
-    ) -> _CachedReview[V] | None:
-        answer = kept.get(key)
-        if answer is None or now - answer.at >= seconds:
-            return None
-        kept.move_to_end(key)
-        return answer
+    ) -> bool:
+        found = key in kept and now - kept[key][1] < seconds
+        if found:
+            kept.move_to_end(key)
+        return found
 
     def note(self, key: Hashable, value: V, now: float) -> None:
         """Remember an answer in place of an earlier one."""
         for each in (self._yes, self._no):
             each.pop(key, None)
         kept = self._yes if value else self._no
-        kept[key] = _CachedReview(value, now)
+        kept[key] = value, now
         while len(kept) > self._most:
             kept.popitem(last=False)
 

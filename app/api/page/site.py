@@ -37,7 +37,6 @@ _KINDS: Final = {
 }
 # Most characters of a text that a page shows; texts from the seed were cut much shorter before.
 _LONGEST: Final = 2_000
-_MOST_PROBLEM: Final = 65_536
 
 LOOK_OF: Final[Mapping[ShootState, tuple[str, str]]] = {
     ShootState.UNPROTECTED: ("bad", "✕"),
@@ -289,26 +288,16 @@ class _AsPage:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope, self._receive, self._send = scope, receive, send
-        self._head: Message | None = None
-        """The start of a problem whose body is not complete yet."""
-        self._body = b""
+        self._state = scope.setdefault("state", {})
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            for name, value in message["headers"]:
-                if name.lower() == b"content-type" and value.startswith(MEDIA_TYPE.encode()):
-                    self._head = message
-                    return
-        if self._head is None:
+        problem = self._state.get("problem")
+        if problem is None:
             await self._send(message)
-            return
-        self._body += message.get("body", b"")[:_MOST_PROBLEM]
-        if message.get("more_body", False):
-            return
-        dropped = {b"content-type", b"content-length"}
-        headers = [each for each in self._head["headers"] if each[0].lower() not in dropped]
-        found = json.loads(self._body)
-        response = page("problem.html", problem=found, path=self._scope["path"])
-        response.status_code = self._head["status"]
-        response.raw_headers.extend(headers)
-        await response(self._scope, self._receive, self._send)
+        elif message["type"] == "http.response.start":
+            dropped = {b"content-type", b"content-length"}
+            headers = [each for each in message["headers"] if each[0].lower() not in dropped]
+            response = page("problem.html", problem=problem, path=self._scope["path"])
+            response.status_code = message["status"]
+            response.raw_headers.extend(headers)
+            await response(self._scope, self._receive, self._send)

@@ -31,7 +31,6 @@ from app.api.request_bodies import IgnoreOrder
 from app.core import redaction
 from app.core.errors import Throttled, trimmed
 from app.core.model import workloads
-from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
@@ -212,8 +211,8 @@ async def _mark(
         refuse_in_dry_run(context)
     before, after = await resource.prober.resources.set_ignored(order)
     if order.dry_run:
-        marks = (each.annotations.get(ann.IGNORE_SCALING) for each in (before, after))
-        answer = planned(f"{order.ref}, annotation {ann.IGNORE_SCALING}", *marks)
+        marks = (each.annotations.get(workloads.IGNORE_SCALING) for each in (before, after))
+        answer = planned(f"{order.ref}, annotation {workloads.IGNORE_SCALING}", *marks)
         answer.headers["ETag"] = workloads.resource_etag(before)
         return answer
     draft.before, draft.after = _audited(before), _audited(after)
@@ -223,7 +222,7 @@ async def _mark(
 
 def _audited(view: WorkloadView) -> dict[str, object]:
     return {
-        "ignoreScaling": view.annotations.get(ann.IGNORE_SCALING),
+        "ignoreScaling": view.annotations.get(workloads.IGNORE_SCALING),
         "replicas": view.replicas,
         "resourceVersion": view.resource_version,
     }

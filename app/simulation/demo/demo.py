@@ -121,7 +121,7 @@ class DemoRun:
                 "weeder-config-file": self._weeder_config,
                 "kubeconfig": kubeconfig,
                 "shoot-server-pattern": servers.shoot_server_pattern,
-                "external-server-pattern": servers.external_server_pattern,
+                "external-server-pattern": servers.shoot_server_pattern,
                 "log-level": self._settings.log_level,
                 "log-format": self._settings.log_format,
                 "auth-mode": "none",  # the demo may itself run in a pod

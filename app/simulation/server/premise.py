@@ -10,8 +10,8 @@ from app.simulation.builders import World
 from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.identities import OPERATOR
 from app.simulation.network import SEED
-from app.simulation.parts import Stream
 from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
+from app.simulation.server.streams import StoreWatch
 from app.simulation.shoot import ShootServer
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import Host, SimulatedRequest
@@ -99,7 +99,7 @@ class Premise:
         """Returns whether watches of a kind are stalled, so that they neither deliver nor end."""
         return self._shoot is None and self._parts.watches.stalled(kind)
 
-    def serving(self, kind: str, stream: Stream) -> AbstractContextManager[None]:
+    def serving(self, kind: str, stream: StoreWatch) -> AbstractContextManager[None]:
         """Is entered while a watch of a kind is open."""
         return nullcontext() if self._shoot else self._parts.watches.serving(kind, stream)
 

@@ -126,13 +126,8 @@ class SimulatedServers:
 
     @property
     def shoot_server_pattern(self) -> str:
-        """The value of `--shoot-server-pattern` that permits all shoots."""
+        """The value of `--shoot-server-pattern`, and of `--external-server-pattern`, that permits all shoots."""
         return re.escape(HOST) + r":\d+"
-
-    @property
-    def external_server_pattern(self) -> str:
-        """The value of `--external-server-pattern` that permits all shoots, which listen on loopback."""
-        return self.shoot_server_pattern
 
     def kubeconfig(self, user: str = WATCHDOG) -> str:
         """Returns a kubeconfig for the seed, for the watchdog or for the operator."""

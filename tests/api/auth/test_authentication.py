@@ -136,27 +136,6 @@ async def test_a_read_asks_the_seed_once_a_minute_and_a_write_each_time(seed, re
     assert len(reviewer.asked) == 4
 
 
-@pytest.mark.parametrize(
-    ("state", "status", "kind", "decision"),
-    [
-        ("away", 503, "seed-away", "unavailable"),
-        ("sick", 503, "seed-away", "unavailable"),
-        ("forbid", 503, "feature-off", "unavailable"),
-        ("throttle", 429, "too-many-requests", "throttled"),
-    ],
-)
-async def test_where_the_seed_does_not_say_who_calls_nobody_gets_through(
-    *, seed, inner, reviewer, counted, state, status, kind, decision
-):
-    getattr(reviewer, state)()
-    answer = await ask(seed, "/", method="PUT", token="alices-token", body=None)
-    assert (answer.status, answer.problem["type"].rpartition(":")[2]) == (status, kind)
-    assert answer.headers["connection"] == "close"
-    assert int(answer.headers["retry-after"]) >= 1
-    assert inner.callers == []
-    assert counted() == {decision: 1}
-
-
 @pytest.mark.parametrize("token", [None, CANARY])
 @pytest.mark.parametrize("kind", ["fails", "fails_access"])
 @pytest.mark.parametrize("method", ["GET", "PUT"])

@@ -49,6 +49,15 @@ async def test_a_yes_is_remembered_for_reads_and_not_for_writes(by_seed, reviewe
     assert await allows(by_seed, ALICE, call) is not call.writes
 
 
+async def test_a_check_during_a_long_answer_takes_no_recent_yes(by_seed, reviewer):
+    reviewer.rights.add(("alice", Call.LIST.access()))
+    await by_seed.check(ALICE, Call.LIST)
+    reviewer.rights.clear()
+    await by_seed.check(ALICE, Call.LIST)
+    with pytest.raises(Problem, match="may not list shoots"):
+        await by_seed.check(ALICE, Call.LIST, again=True)
+
+
 async def test_a_role_is_worth_nothing_where_the_seed_decides(by_seed):
     assert not await allows(by_seed, Caller("x", Role.ADMIN), Call.LIST, "")
 

@@ -1,30 +1,86 @@
-"""Every call × role × mode, through the whole application, as api.md has it under "Who may call"."""
+"""Every call × role × mode, through the whole application, as api.md has it under "Who may call".
+
+Every route asks whether the caller may make its call, before it does or says anything else.
+"""
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from starlette.types import ASGIApp
 
 from app.api.auth.authorization import Call
-from app.core.model.callers import Access
+from app.core.model.callers import Access, Role
 from tests.api.auth.callers import FILED, Answer, api_behind, ask, gate_of, token_file
 from tests.api.auth.conftest import ALICE, Counted
 from tests.api.facts import HOME, NAMESPACE, healthy
-from tests.api.fakes import FakeFlows, FakeShoots
-from tests.api.test_calls import TABLE as ROUTES
+from tests.api.fakes import FakeAuthority, FakeShoots, application, context
 
-TABLE = ROUTES | {
+SHOOT = "/api/v1/shoots/{namespace}"
+IGNORE = SHOOT + "/resources/{kind}/{name}/ignore-scaling"
+WEEDER = "/api/v1/weeders/{namespace}/{service}"
+TABLE = {
+    ("GET", "/api/v1/status"): Call.LIST,
+    ("GET", "/api/v1/shoots"): Call.LIST,
+    ("GET", SHOOT): Call.READ_SHOOT,
+    ("GET", SHOOT + "/nodes"): Call.READ_SHOOT,
+    ("GET", SHOOT + "/history"): Call.READ_SHOOT,
+    ("POST", SHOOT + "/probe"): Call.PROBE,
+    ("PUT", SHOOT + "/pause"): Call.PAUSE,
+    ("GET", SHOOT + "/pauses"): Call.READ_SHOOT,
+    ("DELETE", SHOOT + "/pauses/{name}"): Call.RESUME,
+    ("DELETE", SHOOT + "/pause"): Call.RESUME,
+    ("PUT", "/api/v1/pause"): Call.PAUSE_ALL,
+    ("DELETE", "/api/v1/pause"): Call.RESUME_ALL,
+    ("GET", "/api/v1/pauses"): Call.LIST,
+    ("DELETE", "/api/v1/pauses/{name}"): Call.RESUME_ALL,
+    ("DELETE", SHOOT + "/hold"): Call.CANCEL,
+    ("GET", SHOOT + "/resources"): Call.READ_SHOOT,
+    ("PUT", IGNORE): Call.IGNORE,
+    ("DELETE", IGNORE): Call.UNIGNORE,
+    ("POST", SHOOT + "/scale"): Call.SCALE,
+    ("GET", "/api/v1/operations"): Call.LIST,
     ("GET", "/api/v1/operations/{id}"): Call.READ_SHOOT,
     ("DELETE", "/api/v1/operations/{id}"): Call.CANCEL,
+    ("GET", "/api/v1/weeders"): Call.LIST,
+    ("GET", WEEDER): Call.READ_SHOOT,
+    ("POST", WEEDER): Call.WEED,
+    ("GET", "/api/v1/events"): Call.LIST,
+    ("GET", "/api/v1/audit"): Call.READ_AUDIT,
+    ("GET", "/api/v1/config"): Call.READ_CONFIG,
+    ("PUT", "/api/v1/config/log-level"): Call.LOG_LEVEL,
+    ("GET", "/"): Call.LIST,
+    ("GET", "/rows"): Call.LIST,
+    ("GET", "/shoots/{namespace}"): Call.READ_SHOOT,
+    ("GET", "/operations"): Call.LIST,
+    ("GET", "/weeders"): Call.LIST,
+    ("GET", "/audit"): Call.READ_AUDIT,
+    ("GET", "/config"): Call.READ_CONFIG,
+    ("GET", "/docs"): Call.LIST,
+    ("GET", "/metrics"): Call.LIST,
 }
 LEAST = {"viewer": 0, "operator": 1, "admin": 2}
 HEALTH = ("/livez", "/readyz", "/healthz")
+HIDDEN = {each for each in TABLE if not each[1].startswith("/api/") and each[1] != "/metrics"}
+"""Pages for people: they are not in the document."""
 PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
+
+
+def test_every_route_is_in_the_table():
+    paths = application().openapi()["paths"]
+    routes = {(method.upper(), path) for path in paths for method in paths[path]}
+    assert routes | HIDDEN == TABLE.keys() | {("GET", path) for path in HEALTH}
+
+
+def test_what_changes_something_is_never_a_viewers():
+    for (method, path), call in TABLE.items():
+        assert call.writes == (method != "GET"), path
+        assert (call.role is Role.VIEWER) == (method == "GET"), path
 
 
 @dataclass
@@ -55,13 +111,11 @@ _PEERS = (f"10.{n >> 8}.{n & 255}.1" for n in count(1))
 
 @pytest.fixture
 def behind(metrics, reviewer):
-    async def make(*words):
+    async def make(*words, shoots=True):
         gate = await gate_of(*words, reviewer=reviewer, metrics=metrics)
-        shoots = FakeShoots()
-        shoots.add(healthy())
-        return Api(
-            api_behind(gate, metrics, shoots=shoots, scaling_runs=FakeFlows()), Counted(metrics)
-        )
+        known = FakeShoots()
+        known.add(*([healthy()] if shoots else []))
+        return Api(api_behind(gate, metrics, shoots=known), Counted(metrics))
 
     return make
 
@@ -84,8 +138,11 @@ async def test_each_role_of_a_token_file_may_make_its_calls_and_no_other(behind,
         assert answer.status != 401, (method, path)
 
 
-async def test_with_all_rights_but_the_one_of_the_call_it_is_refused(behind, reviewer):
-    api = await behind("--auth-mode=kubernetes")
+async def test_with_all_rights_but_the_one_of_the_call_it_is_refused_before_anything_is_said(
+    behind, reviewer
+):
+    """Not with 404, 422 or 503: whether there is such a shoot is not said."""
+    api = await behind("--auth-mode=kubernetes", shoots=False)
     everything = {
         Access(each.verb, each.resource, place) for each in Call for place in ("", NAMESPACE, HOME)
     }
@@ -158,3 +215,11 @@ async def test_a_seed_that_is_away_stops_a_write_and_not_a_known_read(behind, re
     assert (await ask(app, path, token="alices-token")).status == 200
     assert (await write()).status == 503
     assert (await ask(app, path, token="bobs-token")).status == 503
+
+
+def test_a_pause_of_all_is_asked_for_in_the_watchdogs_own_namespace():
+    authority = FakeAuthority()
+    given = replace(context(authority=authority), home="dwd-system")
+    answer = TestClient(application(given)).put("/api/v1/pause", json={"reason": "x"})
+    assert answer.status_code == 200
+    assert authority.asked == [("tester", Call.PAUSE_ALL, "dwd-system")]

@@ -102,6 +102,16 @@ async def test_a_change_of_a_shoot_is_told_within_a_tenth_of_a_second(harness, s
     assert event.data == shown.public(), "as a read of the shoot has it"
 
 
+async def test_text_of_others_breaks_no_event(harness, shoots):
+    shoots.add(healthy())
+    client = await harness.listen()
+    hostile = 'line\nbreak \r "quoted" \x00 \u2028 ü\n\nevent: end'
+    shoots.add(replace(healthy(), message=hostile))
+    harness.look(NAMESPACE)
+    await harness.run(0.3)
+    assert [(each.name, each.data["message"]) for each in client.events] == [("shoot", hostile)]
+
+
 async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobody(harness, shoots):
     shoots.add(healthy())
     client = await harness.listen()

@@ -2,23 +2,18 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 
-from app.api.auth.authorization import BySeed, Call, DecisionCounter
-from app.api.auth.reviews import ReviewService
+from app.api.auth.authorization import Call
 from app.api.context import ProberView
 from app.api.problems import Problem, ProblemType
 from app.api.stream import MOST
-from app.core.clock import Clock
-from app.core.metrics import Metrics
 from app.core.model.overrides import API_PAUSE
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
-from tests.api.auth.conftest import FakeReviewer
 from tests.api.facts import (
     HOME,
     NAMESPACE,
@@ -201,24 +196,6 @@ async def test_a_heartbeat_comes_after_15_seconds_of_silence_and_is_no_event(har
     await harness.run(30)
     assert client.text.count(": heartbeat\n") == 3
     assert client.events == []
-
-
-async def test_the_seed_is_asked_each_time_and_a_denial_ends_the_stream_within_a_minute(shoots):
-    reviewer, metrics = FakeReviewer({("tester", Call.LIST.access(""))}), Metrics()
-    reviews = ReviewService(cast("Any", reviewer), Clock.of_loop(), metrics)
-    harness = Harness.create(shoots=shoots, authority=BySeed(reviews, DecisionCounter(metrics)))
-    client = await harness.listen()
-    await harness.run(601)
-    assert 10 <= len(reviewer.asked) - 1 <= 12
-    reviewer.away()
-    await harness.run(240)
-    assert not client.complete
-    reviewer.mend()
-    await harness.run(61)
-    reviewer.rights.clear()
-    await harness.run(60)
-    assert client.complete
-    await harness.close()
 
 
 # What ends it.
