@@ -22,6 +22,7 @@ async def test_what_kubectl_makes_is_in_force_within_a_second_and_until_it_is_de
     assert (found.scope, found.author, found.verified) == (Scope.SCALE_DOWN, "unknown", False)
     assert found.until == found.created_at + 86_400
     assert replica.acting(OTHER) is None
+    assert replica.cache.paused(SHOOT) is None, "the weeder goes on: it scales nothing down"
     replica.world.people.delete("Pause", SHOOT, "mine")
     await lab.clock.sleep(1)
     assert replica.acting() is None
@@ -32,6 +33,7 @@ async def test_a_pause_in_the_own_namespace_is_of_all_shoots(lab):
     replica.world.people.create("Pause", HOME, "all", reason="r")
     await lab.clock.sleep(1)
     assert replica.acting(OTHER) == replica.cache.global_pause() == replica.acting()
+    assert str(replica.cache.paused(OTHER)).startswith("all shoots are paused by unknown until ")
 
 
 async def test_listeners_hear_of_the_shoot_that_is_concerned_and_of_each_end(lab):
