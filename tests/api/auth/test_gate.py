@@ -145,3 +145,11 @@ async def test_a_scraper_needs_the_right_to_it(scraped, counted):
     answer = await ask(scraped, "/metrics", token="alices-seed-token")
     assert (answer.status, counted()) == (403, {"denied": 1})
     assert answer.problem["detail"] == "alice may not get /metrics (a nonResourceURL)"
+
+
+@pytest.mark.parametrize(("state", "status"), [("away", 503), ("forbid", 503), ("throttle", 429)])
+async def test_while_the_seed_says_nothing_no_unknown_scraper_is_served(
+    *, scraped, reviewer, state, status
+):
+    getattr(reviewer, state)()
+    assert (await ask(scraped, "/metrics", token="scrapers-token")).status == status
