@@ -467,13 +467,14 @@ async def test_a_server_whose_certificate_is_for_another_name_is_not_asked(way):
         assert server.asked == []
 
 
-async def test_a_429_brings_its_pause_and_is_counted():
+@pytest.mark.parametrize("way", [called, watched, switched])
+async def test_a_429_brings_its_pause_and_is_counted(way):
     async def busy(asked):
         await asked.answer(b"", 429, {"Retry-After": "7"})
 
     async with serving(busy) as server, channel_to(server) as channel:
         with pytest.raises(Throttled) as caught:
-            await ask(channel)
+            await way(channel)
     assert caught.value.retry_after == 7.0
     assert counted(channel, "dwd_throttled_requests_total", host="shoot") == 1
     labels = {"host": "shoot", "method": "GET", "code": "429"}
