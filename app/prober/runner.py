@@ -549,7 +549,7 @@ class ProbeSchedule:
         """Called when a probe or a contact failed; after a 429, no request is made for its Retry-After."""
         self.failures += 1
         if failure.retry_after is not None:
-            asked = min(failure.retry_after, self._env.policy.max_retry_after)
+            asked = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
             wait = max(schedule.after_failure(self.failures), asked)
             self._not_before = self._env.clock.now() + wait
 

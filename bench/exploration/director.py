@@ -7,7 +7,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from app.core.kube.reflector import SILENCE
 from app.core.tasks import Tasks
-from app.core.model.policy import ProberPolicy
+from app.prober.rules.schedule import MAX_RETRY_AFTER
 from app.simulation.builders import World
 from app.simulation.parts import Fault
 from bench.exploration.draws import AS_THEY_ARE, Arguments, Draw
@@ -116,7 +116,7 @@ class Director(Generic[D]):
 
         def end() -> None:
             lift()
-            self._felt_for(min(asked, ProberPolicy().max_retry_after))
+            self._felt_for(min(asked, MAX_RETRY_AFTER))
 
         return end
 

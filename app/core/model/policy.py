@@ -106,8 +106,6 @@ class ProberPolicy:
     failure_threshold: Count = 1
     success_threshold: Count = 3
     suspect_interval: Annotated[Duration, Field(alias="suspectProbeInterval")] = 5.0
-    max_retry_after: Annotated[Duration, Field(alias="maxRetryAfterDuration")] = 60.0
-    """The longest wait for which an API server may ask with a 429."""
     max_protection: Annotated[
         Annotated[Duration, at_most(LONGEST)] | None, Field(alias="maxProtectionDuration")
     ] = None

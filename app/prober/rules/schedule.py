@@ -25,6 +25,7 @@ from app.prober.rules.verdict import QUORUM, ConsecutiveResults
 _AFTER_FAILURES: Final = (2.0, 5.0, 10.0)
 AT_LEAST: Final = 1.0
 """Seconds after the last probe before which none comes that waits for leases to expire, or that somebody asks for."""
+MAX_RETRY_AFTER: Final = 60.0
 # Seconds that a probe may take until its request for Leases is sent.
 _MARGIN: Final = 0.5
 
@@ -109,7 +110,7 @@ def _wanted(
     due = min(_reasons(inputs, policy, randomness, together), key=lambda reading: reading.at)
     if inputs.retry_after is None:
         return due
-    wait = max(after_failure(inputs.failures), min(inputs.retry_after, policy.max_retry_after))
+    wait = max(after_failure(inputs.failures), min(inputs.retry_after, MAX_RETRY_AFTER))
     return NextProbe(inputs.now + wait, "throttled")
 
 

@@ -186,11 +186,6 @@ def test_after_a_429_not_before_its_retry_after_and_at_most_60_seconds(failures,
     assert due(failures=failures, retry_after=retry_after) == (wait, "throttled")
 
 
-def test_after_a_429_at_most_as_long_as_the_file_says():
-    policy = replace(POLICY, max_retry_after=20.0)
-    assert due(policy, failures=1, retry_after=600.0) == (20, "throttled")
-
-
 # By rule (d).
 
 
