@@ -362,13 +362,14 @@ class Faults(PodFaults, ConnectionFaults):
         shoot.show(self._parts.place.authority(namespace), route)
         return Fault(lambda: shoot.show(before, route))
 
-    def kubeconfig_absent(self, namespace: str) -> Fault:
-        """The Secret is deleted."""
-        return self.secret_absent(namespace, Route.INTERNAL)
+    def kubeconfig_absent(self, namespace: str, route: Route = Route.INTERNAL) -> Fault:
+        """The Secret of a route is deleted."""
+        self._parts.store.delete(self._parts.secret_key(namespace, route))
+        return Fault(lambda: self._parts.write_kubeconfig(namespace, route))
 
-    def kubeconfig_without_token(self, namespace: str) -> Fault:
-        """The user of the kubeconfig is empty, as just after creation."""
-        return self.secret_without_token(namespace, Route.INTERNAL)
+    def kubeconfig_without_token(self, namespace: str, route: Route = Route.INTERNAL) -> Fault:
+        """The user of the kubeconfig of a route is empty, as just after creation."""
+        return self._kubeconfig(namespace, route, user={})
 
     def kubeconfig_refused(self, namespace: str) -> Fault:
         """The kubeconfig names a command to run (`exec`)."""
@@ -377,15 +378,6 @@ class Faults(PodFaults, ConnectionFaults):
     def credentials_wrong(self, namespace: str, route: Route) -> Fault:
         """The Secret of a route has an invalid token, so that requests get 401."""
         return self._kubeconfig(namespace, route, user={"token": "of-nobody"})
-
-    def secret_without_token(self, namespace: str, route: Route) -> Fault:
-        """The user in the kubeconfig of a route is empty."""
-        return self._kubeconfig(namespace, route, user={})
-
-    def secret_absent(self, namespace: str, route: Route) -> Fault:
-        """The Secret of a route is deleted."""
-        self._parts.store.delete(self._parts.secret_key(namespace, route))
-        return Fault(lambda: self._parts.write_kubeconfig(namespace, route))
 
     def name_gone(self, namespace: str) -> Fault:
         """The host name in the external kubeconfig cannot be resolved."""

@@ -1,7 +1,7 @@
 """The weeder: deletes pods that wait in CrashLoopBackOff as soon as the service that they depend on is ready again.
 
 Their controllers make new ones, which start without a back-off. `rules` decides, as pure functions. `controller`
-follows the readiness of services, `registry` keeps at most one `recovery` for each. A recovery watches pods, queues
+follows the readiness of services, and `recovery` keeps at most one recovery for each. A recovery watches pods, queues
 those that are to be deleted, waits for a turn of the shared budget (`rate_limiter`), and sends `deletions`, which also
 remembers what became of each pod, and why. `messages` makes the notices, `selector_check` warns of selectors that match
 nothing, and `environment` has what all recoveries share.

@@ -102,8 +102,7 @@ class FairRateLimiter(RoundRobin):
     def _remember(self, namespace: str, turn: _Served) -> None:
         self._served.pop(namespace, None)
         if turn.at > NEVER:
-            self._served[namespace] = (
-                turn  # last in the order of insertion: the first is the oldest
-            )
+            # Last in the order of insertion: the first is the oldest.
+            self._served[namespace] = turn
         if len(self._served) > _REMEMBERED:
             del self._served[next(iter(self._served))]

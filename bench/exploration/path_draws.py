@@ -134,8 +134,8 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "credentials_wrong": Draw(3, LONG, of_shoot(route=_route), CREDENTIALS),
     "name_gone": Draw(4, LONG, of_shoot(), CREDENTIALS),
     "route_untrusted": Draw(3, LONG, of_shoot(route=_route), CREDENTIALS),
-    "secret_absent": Draw(2, SHORT, of_shoot(route=_route), CREDENTIALS),
-    "secret_without_token": Draw(2, SHORT, of_shoot(route=_route), CREDENTIALS),
+    "kubeconfig_absent": Draw(2, SHORT, of_shoot(route=_route), CREDENTIALS),
+    "kubeconfig_without_token": Draw(2, SHORT, of_shoot(route=_route), CREDENTIALS),
     # the seed
     "seed_network_cut": Draw(5, (5.0, 150.0), lambda _: {}),
     "watch_stalled": Draw(5, (5.0, 150.0), of_seed(what=_watched), WATCH),

@@ -23,7 +23,7 @@ FILLING: Final = frozenset(
     {
         "OperationLog._past",  # 2,000 scaling runs
         "OperationLog._manual",  # 500 by hand
-        "_Ring._entries",  # the history of a shoot: 520 entries, 86 kB
+        "_ShootHistory._entries",  # the history of a shoot: 520 entries, 86 kB
         "RecoveryRegistry._services",  # the recoveries of 1,000 services, gone ones included; with each:
         "_ServiceRecoveries.begun",  # 16
         "_ServiceRecoveries.past",  # 5, each with 500 pods at most

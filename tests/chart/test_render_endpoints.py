@@ -11,10 +11,9 @@ from jsonschema_rs import Draft7Validator
 from app.core.config.policy_files import parse_prober
 from app.core.errors import ConfigurationError
 from app.core.model import names
-from tests.chart.rendering import CHART, Json, Renderer
-from tests.chart.valuesfiles import defaults, over_defaults, refused, schema
+from tests.chart.rendering import Json, Renderer
+from tests.chart.valuesfiles import over_defaults, refused, schema
 
-ENDPOINT_MODE = CHART / "values-endpoint-mode.yaml"
 TCP: Json = {"tcpSocket": {"port": 1}}
 HOST: Json = {"host": "x.org"}
 PODS: Json = {"podSelector": {"matchLabels": {"app": "x"}}}
@@ -117,56 +116,3 @@ def test_a_host_is_one_for_both_or_for_none(text: str) -> None:
 def test_a_name_of_a_port_is_one_for_both_or_for_none(text: str) -> None:
     allowed = PORT_SCHEMA.is_valid(text)
     assert allowed is names.is_port_name(text)
-
-
-def egress(
-    render: Renderer, *files: Any, values: Json | None = None, of: str = "prober"
-) -> list[Json]:
-    """The rules beyond those of the defaults."""
-    policy = render(*files, values=values).one("NetworkPolicy", f"dependency-watchdog-{of}")
-    found: list[Json] = policy["spec"]["egress"]
-    before = render().one("NetworkPolicy", "dependency-watchdog-prober")["spec"]["egress"]
-    return [each for each in found if each not in before]
-
-
-@real
-def test_in_endpoint_mode_the_external_path_is_open(render: Renderer) -> None:
-    assert egress(render, ENDPOINT_MODE) == [{"ports": [{"port": 443}, {"port": 9443}]}]
-    assert not egress(render, ENDPOINT_MODE, of="weeder")
-
-
-@real
-def test_the_external_path_can_be_as_narrow_as_its_addresses_are_known(render: Renderer) -> None:
-    peers = [{"ipBlock": {"cidr": "198.51.100.0/24"}}]
-    narrow = {"networkPolicy": {"external": {"to": peers, "ports": [8443]}}}
-    assert egress(render, ENDPOINT_MODE, values=narrow) == [
-        {"ports": [{"port": 8443}], "to": peers}
-    ]
-    assert not egress(render, values=narrow)
-
-
-@real
-def test_a_probe_of_pods_reaches_these_pods_of_control_planes_at_its_port(render: Renderer) -> None:
-    namespaces = defaults()["networkPolicy"]["endpointProbes"]["namespaces"]
-    peer = {"namespaceSelector": namespaces, **PODS}
-    found = egress(render, values=values(PODS | TCP, PODS | http(port="web"), PODS | TCP))
-    assert found == [
-        {"ports": [{"port": 1}], "to": [peer]},
-        {"ports": [{"port": "web"}], "to": [peer]},
-    ]
-
-
-@real
-def test_probes_of_hosts_share_a_rule_with_the_ports_behind_their_services(
-    render: Renderer,
-) -> None:
-    peers = [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]
-    given = values(HOST | TCP, http(host="y.org", port=8), HOST | {"grpc": {"port": 1}})
-    given["networkPolicy"] = {"endpointProbes": {"to": peers, "ports": [8443]}}
-    ports = [{"port": each} for each in (1, 8, 8443)]
-    assert egress(render, values=given) == [{"ports": ports, "to": peers}]
-
-
-@real
-def test_a_command_needs_no_way_but_that_to_the_api_server(render: Renderer) -> None:
-    assert not egress(render, values=values(PODS | COMMAND, flags={"allowExec": True}))

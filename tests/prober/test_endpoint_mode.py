@@ -119,7 +119,10 @@ NEITHER = {
         lambda f: f.credentials_wrong(SHOOT, EXTERNAL),
         VerdictReason.CREDENTIALS_INVALID,
     ),
-    "no Secret": (lambda f: f.secret_absent(SHOOT, EXTERNAL), VerdictReason.CREDENTIALS_MISSING),
+    "no Secret": (
+        lambda f: f.kubeconfig_absent(SHOOT, EXTERNAL),
+        VerdictReason.CREDENTIALS_MISSING,
+    ),
     "an authority that vouches for nobody": (
         lambda f: f.route_untrusted(SHOOT, EXTERNAL),
         VerdictReason.CERTIFICATE_UNTRUSTED,

@@ -141,8 +141,8 @@ def meets(**trouble):
         (meets(silent=True), Unreachable),
         (meets(latency=6.0), Unreachable),
         (lambda faults, route: faults.credentials_wrong(A, route), Unauthorized),
-        (lambda faults, route: faults.secret_without_token(A, route), CredentialRefused),
-        (lambda faults, route: faults.secret_absent(A, route), NotFound),
+        (lambda faults, route: faults.kubeconfig_without_token(A, route), CredentialRefused),
+        (lambda faults, route: faults.kubeconfig_absent(A, route), NotFound),
     ],
     ids=[
         *("429", "403", "500", "503-page", "200-page", "refused", "silent", "slow"),

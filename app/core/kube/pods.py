@@ -199,7 +199,7 @@ class ProbedPods:
             each.follow(namespace)
 
     def leave(self, namespace: str) -> None:
-        """Stops following the pods of this namespace and drops them."""
+        """Stops following the pods of this namespace: from now on there are none to be seen."""
         for each in self._selected.values():
             each.leave(namespace)
 

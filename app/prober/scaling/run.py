@@ -244,9 +244,8 @@ class ScalingRun:
         if self.direction is Direction.UP:
             await resource.ended.wait()
             return
-        await happens(
-            resource.written, _LEVEL_GOES_ON
-        )  # a slow write goes on beside the next level
+        # A slow write goes on beside the next level.
+        await happens(resource.written, _LEVEL_GOES_ON)
 
     def supersede(self) -> None:
         """Ends a scale-down that only waits for pods, if a dependent that it has dealt with is up again.

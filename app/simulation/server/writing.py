@@ -269,7 +269,7 @@ class StoreWriter:
             changed = self._store.patch(key_of(resource, target), body, status=status)
         else:
             changed = self._replace(asked, current)
-        self._enter(changed, asked, verb)
+        self._wrote(asked.sent, changed, body, asked.by, verb)
         return 200, changed
 
     def _create(self, asked: WriteRequest, body: Object) -> Object:
@@ -289,7 +289,7 @@ class StoreWriter:
         if resource.kind == POD:
             whole["status"] = dict(_NEW_POD)
         made = self._store.create(key, manifests.born(whole, asked.sent))
-        self._enter(made, asked._replace(body={}), "create")
+        self._wrote(asked.sent, made, {}, asked.by, "create")
         return made
 
     def _replace(self, asked: WriteRequest, current: Object) -> Object:
@@ -312,7 +312,7 @@ class StoreWriter:
         version = metadata_of(asked.body).get("resourceVersion")
         patch["metadata"] = {"resourceVersion": version}
         changed = self._store.patch(key_of(asked.resource, asked.target), patch)
-        self._enter(changed, asked, "scale")
+        self._wrote(asked.sent, changed, asked.body, asked.by, "scale")
         return changed
 
     def delete(self, asked: WriteRequest, options: DeleteOptions) -> DeletionState:
@@ -325,7 +325,7 @@ class StoreWriter:
         before = existing(self._store, asked.resource, asked.target)
         made = self._delete(key_of(asked.resource, asked.target), asked.by, options)
         if made.gone or made.object is not before:
-            self._enter(before, asked._replace(body={}), "delete")
+            self._wrote(asked.sent, before, {}, asked.by, "delete")
         return made
 
     def _name_in(self, body: Object) -> str:
@@ -334,6 +334,3 @@ class StoreWriter:
             return str(metadata.get("name") or "")
         self._named += 1
         return f"{metadata['generateName']}{self._named:05}"
-
-    def _enter(self, obj: Object, asked: WriteRequest, verb: str) -> None:
-        self._wrote(asked.sent, obj, asked.body, asked.by, verb)

@@ -49,8 +49,16 @@ async def test_a_yes_is_remembered_for_reads_and_not_for_writes(by_seed, reviewe
     assert await allows(by_seed, ALICE, call) is not call.writes
 
 
-async def test_a_check_during_a_long_answer_takes_no_recent_yes(by_seed, reviewer):
+async def test_a_check_during_a_long_answer_takes_no_recent_yes_unless_the_seed_is_away(
+    by_seed, reviewer
+):
     reviewer.rights.add(("alice", Call.LIST.access()))
+    await by_seed.check(ALICE, Call.LIST)
+    reviewer.away()
+    await asyncio.sleep(240)
+    await by_seed.check(ALICE, Call.LIST, again=True)
+    reviewer.mend()
+    await asyncio.sleep(60)
     await by_seed.check(ALICE, Call.LIST)
     reviewer.rights.clear()
     await by_seed.check(ALICE, Call.LIST)

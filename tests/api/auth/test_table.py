@@ -19,7 +19,7 @@ from app.core.model.callers import Access, Role
 from tests.api.auth.callers import FILED, Answer, api_behind, ask, gate_of, token_file
 from tests.api.auth.conftest import ALICE, Counted
 from tests.api.facts import HOME, NAMESPACE, healthy
-from tests.api.fakes import FakeAuthority, FakeShoots, application, context
+from tests.api.fakes import FakeAuthority, FakeProcess, FakeShoots, application, context
 
 SHOOT = "/api/v1/shoots/{namespace}"
 IGNORE = SHOOT + "/resources/{kind}/{name}/ignore-scaling"
@@ -111,11 +111,11 @@ _PEERS = (f"10.{n >> 8}.{n & 255}.1" for n in count(1))
 
 @pytest.fixture
 def behind(metrics, reviewer):
-    async def make(*words, shoots=True):
+    async def make(*words, shoots=True, leading=True):
         gate = await gate_of(*words, reviewer=reviewer, metrics=metrics)
-        known = FakeShoots()
+        known, process = FakeShoots(), FakeProcess(leading=leading)
         known.add(*([healthy()] if shoots else []))
-        return Api(api_behind(gate, metrics, shoots=known), Counted(metrics))
+        return Api(api_behind(gate, metrics, shoots=known, process=process), Counted(metrics))
 
     return make
 
@@ -138,15 +138,18 @@ async def test_each_role_of_a_token_file_may_make_its_calls_and_no_other(behind,
         assert answer.status != 401, (method, path)
 
 
+@pytest.mark.parametrize("leading", [True, False], ids=["leader", "standby"])
 async def test_with_all_rights_but_the_one_of_the_call_it_is_refused_before_anything_is_said(
-    behind, reviewer
+    behind, reviewer, leading
 ):
-    """Not with 404, 422 or 503: whether there is such a shoot is not said."""
-    api = await behind("--auth-mode=kubernetes", shoots=False)
+    """Not with 404, 422 or 503: neither whether there is such a shoot is said, nor who leads."""
+    api = await behind("--auth-mode=kubernetes", shoots=False, leading=leading)
     everything = {
         Access(each.verb, each.resource, place) for each in Call for place in ("", NAMESPACE, HOME)
     }
     for (method, path), call in TABLE.items():
+        if not leading and path.endswith("/operations/{id}"):
+            continue  # of which shoot it is only the leader knows
         access = access_of(call, path)
         reviewer.rights = {(ALICE.name, each) for each in everything - {access}}
         answer, decision = await api.decided(method, path, "alices-token")
@@ -175,14 +178,25 @@ async def test_without_a_token_nothing_but_health_is_answered(behind, tmp_path, 
     assert await api.is_healthy()
 
 
-@pytest.mark.parametrize("state", ["away", "forbid"])
-async def test_while_nobody_can_be_asked_everything_but_health_is_503(behind, reviewer, state):
+@pytest.mark.parametrize(
+    ("state", "status", "decided"),
+    [
+        ("away", 503, "unavailable"),
+        ("sick", 503, "unavailable"),
+        ("forbid", 503, "unavailable"),
+        ("throttle", 429, "throttled"),
+    ],
+)
+async def test_while_nobody_can_be_asked_nothing_but_health_is_answered(
+    *, behind, reviewer, state, status, decided
+):
     getattr(reviewer, state)()
     api = await behind("--auth-mode=kubernetes")
     for method, path in TABLE:
         answer, decision = await api.decided(method, path, "alices-token")
-        assert (answer.status, decision) == (503, {"unavailable": 1}), (method, path)
-        assert "TokenReview" in answer.problem["detail"]
+        assert (answer.status, decision) == (status, {decided: 1}), (method, path)
+        assert "TokenReview" in answer.problem["detail"] or status == 429
+        assert int(answer.headers["retry-after"]) >= 1
     assert await api.is_healthy()
 
 

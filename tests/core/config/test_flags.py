@@ -176,9 +176,9 @@ BOTH = {"POD_IP": "10.0.0.1", "DWD_ADVERTISE_ADDRESS": "10.0.0.2"}
         ("trusted_proxies", ["--trusted-proxies="], {}, "()"),
         (
             "trusted_proxies",
-            ["--trusted-proxies=10.1.0.0/16,2001:DB8::/32,"],
+            ["--trusted-proxies=10.0.0.1, 10.1.0.0/16,2001:DB8::/32,"],
             {},
-            "(IPv4Network('10.1.0.0/16'), IPv6Network('2001:db8::/32'))",
+            "(IPv4Network('10.0.0.1/32'), IPv4Network('10.1.0.0/16'), IPv6Network('2001:db8::/32'))",
         ),
     ],
 )

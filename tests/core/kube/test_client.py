@@ -18,6 +18,7 @@ from app.core.errors import (
     Forbidden,
     LimitExceeded,
     ServerFault,
+    Throttled,
     Unreachable,
 )
 from app.core.fair_queue import Consumer
@@ -455,6 +456,29 @@ async def test_no_error_and_nothing_that_it_came_from_has_the_token(handler, way
         with pytest.raises(ClusterError) as caught:
             await way(channel)
     assert [each for each in everything_in(caught.value) if TOKEN in each] == []
+
+
+@pytest.mark.parametrize("way", [called, watched, switched])
+async def test_a_server_whose_certificate_is_for_another_name_is_not_asked(way):
+    context = server_context(AUTHORITY.server(["elsewhere.example"]))
+    async with serving(ok, context) as server, channel_to(server) as channel:
+        with pytest.raises(CertificateUntrusted, match=r"not valid for '127\.0\.0\.1'"):
+            await way(channel)
+        assert server.asked == []
+
+
+@pytest.mark.parametrize("way", [called, watched, switched])
+async def test_a_429_brings_its_pause_and_is_counted(way):
+    async def busy(asked):
+        await asked.answer(b"", 429, {"Retry-After": "7"})
+
+    async with serving(busy) as server, channel_to(server) as channel:
+        with pytest.raises(Throttled) as caught:
+            await way(channel)
+    assert caught.value.retry_after == 7.0
+    assert counted(channel, "dwd_throttled_requests_total", host="shoot") == 1
+    labels = {"host": "shoot", "method": "GET", "code": "429"}
+    assert counted(channel, "rest_client_requests_total", **labels) == 1
 
 
 async def test_nobody_listening_is_unreachable():

@@ -425,6 +425,21 @@ def test_a_deployment_at_zero_is_at_zero():
     assert seed_objects.workload(KCM)(raw(workload({"replicas": 0}))).replicas == 0
 
 
+@pytest.mark.parametrize(
+    ("of", "field", "path"),
+    [
+        ("spec", "replicas", r"\$\.spec\.replicas"),
+        ("status", "readyReplicas", r"\$\.status\.readyReplicas"),
+        ("status", "replicas", r"\$\.status\.replicas"),
+        ("status", "observedGeneration", r"\$\.status\.observedGeneration"),
+    ],
+)
+def test_a_count_of_a_deployment_that_is_none_is_an_error_that_names_it(of, field, path):
+    given = raw(workload(**{of: {field: "many"}}))
+    with pytest.raises(msgspec.ValidationError, match=rf"`int \| null`, got `str` - at `{path}`"):
+        seed_objects.workload(KCM)(given)
+
+
 def test_only_our_annotations_are_kept():
     annotations = {ann.MELTDOWN: "", ann.REPLICAS: "3", "kubectl": "x" * 1000}
     got = seed_objects.workload(KCM)(raw(workload(annotations=annotations)))

@@ -191,6 +191,14 @@ def test_pods_that_are_being_deleted_are_not_counted():
     assert allowed(made) == 6
 
 
+def test_each_owner_is_allowed_as_many_as_its_own_pods():
+    made = ledger()
+    made.opened(NOW, [*pods(8), *pods(7, OTHER)])
+    assert allowed(made) == 8
+    assert allowed(made, view=pod("new", owner=OTHER)) == 7
+    assert allowed(made, view=pod("new", owner=owner("rs-3"))) == LEAST
+
+
 @pytest.mark.parametrize(("first", "second"), [(8, 20), (20, 8)])
 def test_the_first_recovery_within_the_window_decides(first, second):
     made = ledger()
@@ -199,6 +207,14 @@ def test_the_first_recovery_within_the_window_decides(first, second):
     assert allowed(made, NOW + WINDOW - 1) == first
     assert allowed(made, NOW + WINDOW) == second
     assert allowed(made, NOW + WINDOW + 100) == LEAST
+
+
+def test_a_recovery_that_finds_no_pod_of_an_owner_decides_nothing_for_it():
+    made = ledger()
+    made.opened(NOW, [])
+    made.opened(NOW + 1, pods(7, OTHER))
+    made.opened(NOW + 2, pods(8))
+    assert allowed(made, NOW + 2) == 8
 
 
 def test_time_that_goes_back_gives_nothing_free():

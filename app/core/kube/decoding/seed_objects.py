@@ -145,7 +145,7 @@ class _Scale(Struct):
 
 
 _workload_decoder: Final = msgspec.json.Decoder(_Workload)
-_count_decoder: Final = msgspec.json.Decoder(int)
+_count_decoder: Final = msgspec.json.Decoder(int | None)
 _scale_decoder: Final = msgspec.json.Decoder(_Scale)
 
 
@@ -164,27 +164,30 @@ def workload(ref: ResourceRef) -> Callable[[Raw], WorkloadView]:
             namespace=meta.namespace or "",
             uid=meta.uid or "",
             resource_version=meta.resource_version or "",
-            replicas=_count(spec.replicas, one),
+            replicas=_count("spec.replicas", spec.replicas, one),
             annotations=meta.annotations.mapping() if meta.annotations else {},
-            ready=_count(status.ready_replicas, zero),
-            current=_count(status.replicas, zero),
+            ready=_count("status.readyReplicas", status.ready_replicas, zero),
+            current=_count("status.replicas", status.replicas, zero),
             generation=meta.generation or 0,
-            observed_generation=_count(status.observed_generation, zero),
+            observed_generation=_count(
+                "status.observedGeneration", status.observed_generation, zero
+            ),
         )
 
     return read
 
 
-def _count(raw: msgspec.Raw, absent: int | None) -> int | None:
+def _count(path: str, raw: msgspec.Raw, absent: int | None) -> int | None:
     """Returns the count, or `absent` if there is none; with None for that, None if it is something else, too."""
-    if raw == _NULL or (absent is None and len(raw) > _LONGEST_COUNT):
-        return absent
+    if absent is None and len(raw) > _LONGEST_COUNT:
+        return None
     try:
-        return _count_decoder.decode(raw)
-    except msgspec.MsgspecError:
+        found = _count_decoder.decode(raw)
+    except msgspec.MsgspecError as error:
         if absent is None:
             return None
-        raise
+        raise msgspec.ValidationError(f"{error} - at `$.{path}`") from error
+    return absent if found is None else found
 
 
 def scale(raw: Raw) -> ScaleView:
