@@ -87,7 +87,7 @@ class Watched:
         self.show = Show(self.clock, scenario.name, self.parts, self.seed, self.screen, ["a hint"])
 
     def begin(self, source):
-        self.tasks.once(lambda: self.show.watch(source.shoots), "screen")
+        _ = self.tasks.once(lambda: self.show.watch(source.shoots), "screen")
         self.playing = self.tasks.once(self.show.play, "scenario")
 
     @property
