@@ -15,6 +15,8 @@ from app.weeder.rate_limiter import FairRateLimiter
 from app.weeder.rules import Ledger
 
 _MOST_KEYS: Final = 10_000
+_REMEMBERED: Final = 3600.0
+"""Seconds after the end of a wait: what such a pod was, it is no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,11 @@ class RetryWaits:
         return self._of.get(pod.uid)
 
     def put(self, pod: PodView, wait: RetryWait) -> None:
-        """Makes the pod wait; beyond `_MOST_KEYS` entries the oldest is forgotten."""
+        """Makes the pod wait; the oldest are forgotten, where they ended long ago or there are too many."""
         self._of[pod.uid] = wait
         self._of.move_to_end(pod.uid)
-        if len(self._of) > _MOST_KEYS:
+        longest_ago = wait.until - _REMEMBERED
+        while len(self._of) > _MOST_KEYS or next(iter(self._of.values())).until < longest_ago:
             self._of.popitem(last=False)
 
 

@@ -77,7 +77,17 @@ def test_what_holds_a_pod_back_holds_it_in_every_recovery():
     assert other.next_at() == 60
 
 
-def test_what_held_pods_back_long_ago_is_forgotten():
+def test_what_held_pods_back_an_hour_ago_is_forgotten():
+    holds = RetryWaits()
+    queue = DeletionQueue(holds)
+    old, young, new = (replace(POD, uid=uid) for uid in ("old", "young", "new"))
+    queue.failed(old, 0, 60)
+    queue.failed(young, 100, 60)
+    queue.failed(new, 3610, 60)
+    assert [holds.of(each) is not None for each in (old, young, new)] == [False, True, True]
+
+
+def test_of_too_many_pods_that_are_held_back_the_oldest_is_forgotten():
     holds = RetryWaits()
     queue = DeletionQueue(holds)
     for number in range(10_001):
