@@ -85,14 +85,14 @@ class DeletionQueue:
     def until_next_version(self, pod: PodView, now: float) -> None:
         """Makes the pod wait for its next version, as this one is outdated; for a second at least."""
         until = now + _BETWEEN_JUDGEMENTS
-        self._waits.put(pod, RetryWait(until, version=pod.resource_version))
+        self._waits.put(pod, RetryWait(until, version=pod.resource_version), now)
 
     def failed(self, pod: PodView, now: float, retry_after: float | None) -> None:
         """Makes the pod wait for another try: as long as the server asks, otherwise 1 s, doubling to 30 s."""
         before = self._waits.of(pod)
         failures = 1 if before is None else before.failures + 1
         pause = retry_after or _AGAIN.delay(failures)
-        self._waits.put(pod, RetryWait(now + pause, failures))
+        self._waits.put(pod, RetryWait(now + pause, failures), now)
 
 
 # How many deletions, and how many spared pods, are kept of one recovery.

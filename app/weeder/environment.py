@@ -39,11 +39,11 @@ class RetryWaits:
         """The wait of this pod; None if it need not wait."""
         return self._of.get(pod.uid)
 
-    def put(self, pod: PodView, wait: RetryWait) -> None:
+    def put(self, pod: PodView, wait: RetryWait, now: float) -> None:
         """Makes the pod wait; the oldest are forgotten, where they ended long ago or there are too many."""
         self._of[pod.uid] = wait
         self._of.move_to_end(pod.uid)
-        longest_ago = wait.until - _REMEMBERED
+        longest_ago = now - _REMEMBERED
         while len(self._of) > _MOST_KEYS or next(iter(self._of.values())).until < longest_ago:
             self._of.popitem(last=False)
 

@@ -83,8 +83,16 @@ def test_what_held_pods_back_an_hour_ago_is_forgotten():
     old, young, new = (replace(POD, uid=uid) for uid in ("old", "young", "new"))
     queue.failed(old, 0, 60)
     queue.failed(young, 100, 60)
-    queue.failed(new, 3610, 60)
+    queue.failed(new, 3700, 60)
     assert [holds.of(each) is not None for each in (old, young, new)] == [False, True, True]
+
+
+def test_a_server_that_asks_for_hours_lets_no_other_wait_be_forgotten():
+    holds = RetryWaits()
+    queue = DeletionQueue(holds)
+    queue.failed(POD, 0, 60)
+    queue.failed(replace(POD, uid="other"), 1, 3 * 3600)
+    assert holds.of(POD) is not None
 
 
 def test_of_too_many_pods_that_are_held_back_the_oldest_is_forgotten():
