@@ -8,13 +8,15 @@ soon as the service that they depend on is ready again. When either is unsure it
 Where to start:
 
 - The verdict is made in `app.prober.rules.verdict`, from the state that `app.prober.rules.leases` gives each lease.
-- Why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`), in an Event
-  on the resource, and in the log; all of them come from one notice (`app.prober.messages`).
+- Why the last scale-down happened is in the history of the shoot (`GET /api/v1/shoots/NAMESPACE/history`) and in the
+  log, and its numbers in the Event `MeltdownProtectionStarted` on the first dependent. Each thing that happens is one
+  notice (`app.prober.messages`), of which log, metrics, history and Event are made.
 - Whether a pod is deleted is decided in `app.weeder.rules`; why a pod was kept is in
   `GET /api/v1/weeders/NAMESPACE/SERVICE`.
 
 The path of one lease, from its JSON to the Event:
 
+    core.kube.client            sends the request on a connection of the shoot's, and reads the answer under limits
     core.kube.decoding          decodes raw JSON to a LeaseView: name, renewTime, duration
     prober.runner               probes, decides, confirms, applies and schedules: `ShootRunner._probe_once` is the story
     prober.shoot_probe          makes one probe: version, Leases; Nodes and Machines where they could matter
@@ -24,7 +26,10 @@ The path of one lease, from its JSON to the Event:
                                 written. A second reading has to confirm it
     prober.rules.schedule       says when to look again
     prober.scaling              makes one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
-    prober.messages             publishes one notice for log, metrics, history and Event (core.reporting)
+    core.kube.seed              sends the patch (core.kube.seed_api: its turn among the seed's requests)
+    prober.messages             publishes a notice for log, metrics, history and Event (core.reporting): `ScaledDown` of
+                                a resource once its pods are gone
+    prober.status               sees that protection has begun, and has that reported
 
 In endpoint mode the probe is `GET /version` by the internal and the external route (`PathProbe`);
 `prober.rules.paths` says what the result means. From the verdict on everything is the same. Endpoint probes
@@ -32,6 +37,7 @@ In endpoint mode the probe is `GET /version` by the internal and the external ro
 
 The path of one pod, from the EndpointSlice that shows its service ready again to its deletion:
 
+    core.kube.reflector         lists and watches; tells `weeder_view` of each slice and pod that has changed
     core.kube.decoding          decodes raw JSON to a SliceView, and to a PodView: its owner, which containers wait
     weeder.controller           sees that the service has become ready (weeder.rules): a recovery begins
     weeder.recovery             starts it at once, or later after too many, one for each service; it watches the pods
@@ -40,7 +46,7 @@ The path of one pod, from the EndpointSlice that shows its service ready again t
     weeder.rate_limiter         waits for the namespace's turn: 20 deletions a second in all
     weeder.deletions            sends DELETE with the uid and resourceVersion that were judged; right before, the
                                 recovery may call it off (RecoveryRunner.check_may_send)
-    weeder.messages             publishes one notice for log, metrics, history and Event (core.reporting)
+    weeder.messages             publishes a notice for log, metrics, history and Event (core.reporting)
 """
 
 from typing import Final

@@ -6,8 +6,8 @@ protocol is here only where there are two implementations, or where an adapter c
 
 Conventions that hold for all adapters: instants are those of `Clock`, durations are seconds; "from the watch" means
 that a method reads local memory and sends nothing; "live" means one request to the API server. Every method may raise
-a `ClusterError` (`app.core.errors`), and no other exception: an adapter translates what its HTTP client or decoder
-raises.
+a `ClusterError` (`app.core.errors`), and otherwise only what its docstring names or its callbacks raise: an adapter
+translates what its HTTP client or decoder raises.
 """
 
 from collections.abc import (
@@ -62,7 +62,7 @@ class SeedChange:
 
 
 Starting = Callable[[], None]
-"""Called immediately before a write is sent; raises an error to forbid the write."""
+"""Called before a write has its connection, some seconds before it is sent at most; raises an error to forbid it."""
 
 
 EmitEvent = Callable[[str, dict[str, object]], Awaitable[None]]

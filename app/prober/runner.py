@@ -41,7 +41,7 @@ from app.prober.scaling.run import Scaler
 from app.prober.shoot_probe import LeaseProbe, PathProbe
 from app.prober.status import ProtectionWatch, ShootStatus, ShootSummary, StatusTracker
 
-# A probe that begins this many seconds late resets the counts (rules 4.1): the process was frozen in between.
+# A probe whose turn for a slot comes this many seconds late resets the counts (rules 4.1): the process was frozen.
 _STOOD_STILL: Final = 15.0
 # Shortest sleep in seconds: the event loop's timers have whole milliseconds and may fire up to one early.
 _FINEST: Final = 0.001
@@ -106,7 +106,7 @@ class ShootRunner:
         """Of the last probe in lease mode that did not fail."""
         self._read_at: float | None = None
         """When that probe ended."""
-        self._asked: state.LastDirection | None = None
+        self._last_direction: state.LastDirection | None = None
         """The direction that the leases, or the two paths, last asked for."""
         self._vanished = False
         """At the last probe no lease counted any more (`state.vanished`)."""
@@ -156,14 +156,14 @@ class ShootRunner:
         if failure is not None:
             self._schedule.failed(failure)
             messages.contact_failed(self._env, self.namespace, failure, now - began)
-            self._weigh()
+            self._charge_time()
             self._plan_next(now, failure)
 
     # One probe.
 
     async def _probe_once(self) -> None:
         """Probes, decides and applies the decision: the story of everything that this program does to a shoot."""
-        self._schedule.turn()
+        self._schedule.forget_wakes()
         last = self._reading
         # A probe that takes longer than the interval does not make the next one late.
         due = self._schedule.next.at if last is None else max(self._schedule.next.at, last.ended)
@@ -189,14 +189,16 @@ class ShootRunner:
                 found = await self._probe.live_where_stale(judged, down=down)
                 if isinstance(found, ProbedShoot) and found is not judged:
                     self._shoot = found
-                outcome = verdict.checked(outcome, judged, found, self._scaler.pending())
-            if verdict.to_confirm(outcome, reading):
+                outcome = verdict.after_live_read(outcome, judged, found, self._scaler.pending())
+            if verdict.needs_confirmation(outcome, reading):
                 # The costly direction. A lagging etcd member or a caching proxy can serve old leases for minutes, so a
                 # second, consistent reading on a new connection has to say the same.
                 reading = reading.followed_by(await self._probe.confirm(self._shoot, reading))
-                outcome = verdict.confirmed(outcome, reading, self._inputs(counts=counts))
+                outcome = verdict.after_second_reading(
+                    outcome, reading, self._inputs(counts=counts)
+                )
             # Overrides and leadership may have changed, too: they are asked last, right before the decision is applied.
-            outcome = verdict.still(outcome, self._preconditions())
+            outcome = verdict.recheck_preconditions(outcome, self._preconditions())
             self._consecutive = outcome.consecutive
         if not self._stopping:
             self._apply(reading, outcome, lag)
@@ -245,8 +247,8 @@ class ShootRunner:
         self._reading, self._contact_at = reading, reading.ended
         self._probes += 1
         failure = reading.result if isinstance(reading.result, Failure) else None
-        self._vanished = state.vanished(self._asked, reading.result, decision)
-        self._asked = state.asked(self._asked, reading.result, decision)
+        self._vanished = state.vanished(self._last_direction, reading.result, decision)
+        self._last_direction = state.asked(self._last_direction, reading.result, decision)
         if failure is not None:
             self._schedule.failed(failure)
         else:
@@ -259,7 +261,7 @@ class ShootRunner:
         self._scaler.on_verdict(decision, outcome.plan)
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
-        self._weigh()
+        self._charge_time()
         numbers = {
             "lag": lag,
             "known_since": schedule.known_since(reading, self._env.policy, self._consecutive),
@@ -274,7 +276,7 @@ class ShootRunner:
     def _rests(self) -> bool:
         return self._balance.rests_until > self._env.clock.now()
 
-    def _weigh(self) -> None:
+    def _charge_time(self) -> None:
         """Charges the time that the answers took to the shoot's share (rules 4.4), and reports what follows from it."""
         spent, self._spent = self._consumer.spent - self._spent, self._consumer.spent
         self._balance = self._balance.after(spent, self._env.clock.now())
@@ -297,7 +299,7 @@ class ShootRunner:
             counting=decision is not None and decision.reason is VerdictReason.COUNTING,
             protected=self._protection.since is not None,
             run_in_progress=self._scaler.scaling_run is not None,
-            wake_at=self._scaling_from if self._scaling_from > now else None,
+            initial_delay_ends=self._scaling_from if self._scaling_from > now else None,
             gap_at=self._probe.gap_at(self._shoot),
             path_fails=by_paths
             and decision is not None
@@ -435,7 +437,7 @@ class ShootRunner:
 
     def _kept_back(self) -> Obstacle | None:
         """The override that alone keeps back a scale-down which would take something down; None if there is none."""
-        if self._asked is None or self._asked.verdict is not Verdict.SCALE_DOWN:
+        if self._last_direction is None or self._last_direction.verdict is not Verdict.SCALE_DOWN:
             return None  # the usual case; finding out what a scale-down would write costs a little
         pending = self._scaler.pending()
         if not pending.exposed and not pending.ignored:
@@ -446,8 +448,8 @@ class ShootRunner:
         scaling_run = self._scaler.scaling_run
         return state.StateInputs(
             self._decision,
-            late=self._tally is not None and self._tally.candidates.expired > 0,
-            asked=self._asked,
+            any_expired=self._tally is not None and self._tally.candidates.expired > 0,
+            asked=self._last_direction,
             vanished=self._vanished,
             kept_back=None if kept_back is None else kept_back[0],
             protected=self._protection.since is not None,
@@ -471,7 +473,7 @@ class ProbeSchedule:
         self._awake = asyncio.Event()
         self._woken = False
         """`wake` was called since the last probe began."""
-        self._asked = False
+        self._person_asked = False
         """A person asked for a probe: the next one reads Nodes, whatever it finds."""
         self._counted_at = -math.inf
         """When the last probe began that could count towards a threshold."""
@@ -498,7 +500,7 @@ class ProbeSchedule:
         """
         earliest = 0.0 if last is None else last.started + schedule.AT_LEAST
         at = max(self._at_once("asked for").at, earliest)
-        self._asked = True
+        self._person_asked = True
         if at < self.next.at:
             self.next = NextProbe(at, "asked for")
             self._awake.set()
@@ -526,13 +528,13 @@ class ProbeSchedule:
 
     # A probe.
 
-    def turn(self) -> None:
+    def forget_wakes(self) -> None:
         """Called before a probe waits for its slot: a `wake` from now on asks for one more probe."""
         self._woken = False
 
     def begin(self) -> tuple[bool, bool]:
         """Called when a probe begins; returns whether a person asked for it, and whether it may count."""
-        asked, self._asked = self._asked, False
+        asked, self._person_asked = self._person_asked, False
         # One that a person asked for counts if it comes late enough after the last one that counted. That is not the
         # distance from the last probe: a caller that asks all the time would then keep every probe from counting.
         now = self._env.clock.now()
@@ -560,5 +562,5 @@ class ProbeSchedule:
         self._not_before = max(self._not_before, inputs.rests_until)
         if self._woken:  # while the probe was under way, so that it may have missed what changed
             self.next = self._at_once("woken")
-        elif self._asked:
+        elif self._person_asked:
             self.ask(last)

@@ -373,9 +373,9 @@ class LeaseProbe(ShootProbe):
         )
         reading = NodeReading(nodes, await self._machines(), self._env.clock.now())
         judgements = await self._judged(shoot, new_connection=consistent)
-        return await self._consumer.finish(self._weigh(reading, judgements, shoot.conditions))
+        return await self._consumer.finish(self._tallied(reading, judgements, shoot.conditions))
 
-    def _weigh(
+    def _tallied(
         self, reading: NodeReading, judgements: tuple[Judgement, ...], conditions: PoolConditions
     ) -> Steps[Tally]:
         """Remembers which nodes count and counts their leases, in steps that the event loop can interleave."""

@@ -314,7 +314,7 @@ class ProtectionWatch:
         self._read()
 
     def note(self, decision: Decision | None) -> None:
-        """Reads the dependents again, and reports if protection has begun or ended because of `decision`."""
+        """Reads the dependents again, and reports if protection has begun or ended, with `decision` as the reason."""
         was = self.since is not None
         self._read()
         active = self.since is not None

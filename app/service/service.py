@@ -10,7 +10,7 @@ Start:
 Stop, in two seconds at most:
 
 1. End the streams of events, which would otherwise hold up the servers.
-2. Stop the loops; requests that were sent are finished first.
+2. Stop the loops; requests that were sent are awaited for 0.7 s, then cancelled.
 3. Leave the elections and release the Leases, so that a standby takes over at once.
 4. Stop HTTP, then the background tasks, then close the connections.
 """

@@ -131,7 +131,7 @@ class ReadySince:
             # The service was ready when the question was asked, so no pod can show a later instant.
             inquiry.since = None
             return False
-        await self._env.openings.wait(question.key.namespace)
+        await self._env.opening_turns.wait(question.key.namespace)
         pod = await self._env.seed.read_pod(question.key.namespace, inquiry.pods[0])
         inquiry.pods.popleft()
         inquiry.failures = 0

@@ -1,7 +1,8 @@
 """The deletions of one recovery: which pods wait for one, sending it, and what became of each pod (rules 6, answers).
 
 A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted. None
-is cancelled once it was sent: whether it was carried out decides what counts to the caps.
+is cancelled once it was sent, but for the end of the process: whether it was carried out decides what counts to the
+caps.
 """
 
 import asyncio
@@ -239,7 +240,7 @@ class CalledOff(WatchdogError):
 
 
 class Deletions:
-    """Sends deletions, each in a task of its own that is never cancelled."""
+    """Sends deletions, each in a task of its own that only the end of the process cancels."""
 
     def __init__(self, environment: WeederEnvironment, recovery: "RecoveryRunner") -> None:
         """Sends nothing yet; `recovery` is told what became of each pod, and may call a deletion off to the last."""

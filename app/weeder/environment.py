@@ -73,13 +73,15 @@ class WeederEnvironment:
     records: Ledger = field(init=False)
     retry_waits: RetryWaits = field(init=False, default_factory=RetryWaits)
     """The pods that have to wait before their deletion is tried again."""
-    deletions: FairRateLimiter = field(init=False)
-    openings: FairRateLimiter = field(init=False)
+    deletion_turns: FairRateLimiter = field(init=False)
+    opening_turns: FairRateLimiter = field(init=False)
 
     def __post_init__(self) -> None:
         policy = self.policy
         self.records = Ledger(policy.watch_duration, policy.max_deletions_per_workload)
-        self.deletions = FairRateLimiter(self.clock, self.deletions_a_second)
+        self.deletion_turns = FairRateLimiter(self.clock, self.deletions_a_second)
         # The namespace that was longest without a deletion opens first: otherwise those that come late in each wave
         # would never get in.
-        self.openings = FairRateLimiter(self.clock, OPENINGS_A_SECOND, before=self.deletions.served)
+        self.opening_turns = FairRateLimiter(
+            self.clock, OPENINGS_A_SECOND, before=self.deletion_turns.served
+        )

@@ -111,7 +111,7 @@ class RecoveryRunner:
         self.finish(end)
 
     async def _admitted(self) -> None:
-        await self._env.openings.wait(self.begun.key.namespace)
+        await self._env.opening_turns.wait(self.begun.key.namespace)
         if self._phase is Phase.OPENING:
             self._opened()
 
@@ -177,10 +177,10 @@ class RecoveryRunner:
             if (wait := due_at - self._env.clock.now()) > 0:
                 await self._sleep(wait)
                 continue
-            await self._env.deletions.wait(self.begun.key.namespace)
+            await self._env.deletion_turns.wait(self.begun.key.namespace)
             self._judge_pods(watch)
             if not self._send_first(watch):
-                self._env.deletions.returned(self.begun.key.namespace)
+                self._env.deletion_turns.returned(self.begun.key.namespace)
 
     def _judge_pods(self, watch: "PodWatch") -> None:
         """Judges the pods that have changed; from time to time all, those included that are gone without an event.

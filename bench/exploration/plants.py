@@ -32,7 +32,7 @@ Plant = Callable[[], Any]
 
 def no_confirmation() -> Any:  # noqa: ANN401  a patch
     """A scale-down goes ahead on its first reading."""
-    return patch.object(verdict, "to_confirm", lambda *_: False)
+    return patch.object(verdict, "needs_confirmation", lambda *_: False)
 
 
 def saved_count_overwritten() -> Any:  # noqa: ANN401  a patch

@@ -77,9 +77,9 @@ MACHINES: Final = (None, LeaseCounts(), LeaseCounts(5), LeaseCounts(5, 5))
 EXCLUDED: Final[tuple[dict[Exclusion, int], ...]] = ({}, {Exclusion.MACHINE_TERMINATING: 1})
 ASKED: Final = (
     None,
-    LastDirection(Verdict.SCALE_UP, late=False),
-    LastDirection(Verdict.SCALE_UP, late=True),
-    LastDirection(Verdict.SCALE_DOWN, late=True),
+    LastDirection(Verdict.SCALE_UP, any_expired=False),
+    LastDirection(Verdict.SCALE_UP, any_expired=True),
+    LastDirection(Verdict.SCALE_DOWN, any_expired=True),
 )
 
 
@@ -128,7 +128,7 @@ def shown() -> dict[str, set[str]]:
         for failed in (False, True):
             facts = StateInputs(
                 decision,
-                late=isinstance(result, Tally) and result.candidates.expired > 0,
+                any_expired=isinstance(result, Tally) and result.candidates.expired > 0,
                 asked=state.asked(before, result, decision),
                 vanished=state.vanished(before, result, decision),
                 kept_back=None if kept_back is None else kept_back[0],

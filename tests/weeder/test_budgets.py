@@ -83,14 +83,14 @@ async def test_what_is_queued_when_its_time_is_over_is_dropped_and_told(lab):
     key = ServiceKey(names[0], API_SERVER)
     assert harness.recovery(key).end is End.COMPLETED
     assert harness.recovery(key).queued + len(harness.names()) == 50
-    assert harness.environment.deletions.waiting(names[0]) == 0
+    assert harness.environment.deletion_turns.waiting(names[0]) == 0
 
 
 async def test_a_turn_that_nobody_needs_any_more_is_anothers(lab):
     """Pods that were made to run while they waited for their turn cost nobody anything."""
     names, harness = many(lab, [1, 1, 1, 1], deletions_a_second=1.0)
     await all_back(harness, names)
-    deletions = harness.environment.deletions
+    deletions = harness.environment.deletion_turns
     await harness.until(lambda: sum(map(deletions.waiting, names)) == 3)
     first = {each.pod.namespace for each in harness.deleted()}
     harness.pauses.pause(next(name for name in names if name not in first))
@@ -106,7 +106,7 @@ async def test_a_watch_without_pods_asks_for_no_turn(lab, lost):
         harness.world.faults.pod_watch_stalled(PodWatched.PODS)
     await all_back(harness, names)
     await harness.run(60)
-    assert harness.environment.deletions.waiting(names[0]) == 0
+    assert harness.environment.deletion_turns.waiting(names[0]) == 0
     assert harness.seed.sent == []
 
 

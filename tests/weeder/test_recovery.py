@@ -225,7 +225,7 @@ async def test_a_namespace_that_is_deleted_in_the_middle_leaves_nothing_behind(s
     assert slow.recovery().end is End.LOST
     assert len(slow.names()) == 1, "what was not sent before is not sent"
     assert slow.seed.open_watches == 0
-    assert slow.environment.deletions.waiting(NAMESPACE) == 0
+    assert slow.environment.deletion_turns.waiting(NAMESPACE) == 0
     assert not slow.weeder.controller._known
     assert slow.told("RunnerFailed") == []
     assert not slow.died

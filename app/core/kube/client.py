@@ -89,7 +89,7 @@ class ApiRequest:
     accept: str = JSON
     most: int = MAX_BODY
     """Maximum size of the body in bytes, if that is less than `ResponseLimits.body`."""
-    again: bool = False
+    keep_url: bool = False
     """Whether the same request will be sent again and again, so that its parsed URL is worth keeping."""
 
 
@@ -279,7 +279,7 @@ class ApiClient:
         if known is not None:
             return known
         url = URL(self._origin + request.path)
-        if request.again:
+        if request.keep_url:
             self._urls[request.path] = url
         return url
 

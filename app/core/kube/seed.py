@@ -323,7 +323,7 @@ class SeedCluster:
         *,
         urgent: bool,
     ) -> T:
-        """Writes on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated."""
+        """Writes on a new connection: a dead kept-alive one would cost seconds, and no write is repeated here."""
         resource, budget = await self._find(ref, urgent=urgent)
         where = (namespace, ref.name, subresource)
         request = resource.request("patch", *where, within=budget.within, body=patch.body())

@@ -73,7 +73,7 @@ class ShootRequests:
         """Creates the requests; `within` is the time limit of a whole probe in seconds."""
         self.within = within
         self.leases_within = min(LEASES_WITHIN, within)
-        self.version = ApiRequest(_VERSION, "/version", within, most=_MAX_SMALL, again=True)
+        self.version = ApiRequest(_VERSION, "/version", within, most=_MAX_SMALL, keep_url=True)
         self.first_leases = self._leases(PAGE, _MAX_LEASE_PAGE)
         self.one_lease = self._leases(1, _MAX_SMALL)
         self._versions: dict[float, ApiRequest] = {}
@@ -88,7 +88,7 @@ class ShootRequests:
 
     def _leases(self, limit: int, most: int) -> ApiRequest:
         path = f"{_LEASES_PATH}?limit={limit}"
-        return ApiRequest(_LEASES, path, self.leases_within, most=most, again=True)
+        return ApiRequest(_LEASES, path, self.leases_within, most=most, keep_url=True)
 
     def more_leases(self, continues: str) -> ApiRequest:
         """Returns the request for the page after the one with this continue token."""

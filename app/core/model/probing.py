@@ -267,6 +267,7 @@ class NoticeKind(StrEnum):
     """The kind of a notice, as the history shows it."""
 
     LOOK = "Look"
+    """A probe, or a contact that failed."""
     VERDICT = "Verdict"
     SCALE = "Scale"
     OVERRIDE = "Override"

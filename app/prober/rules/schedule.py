@@ -64,7 +64,7 @@ class ScheduleInputs:
     counting: bool = False
     protected: bool = False
     run_in_progress: bool = False
-    wake_at: float | None = None
+    initial_delay_ends: float | None = None
     """When `initialDelay` ends; None if it has."""
     gap_at: float | None = None
     """The instant from which a contact would come too late to avoid a gap; None before the first contact."""
@@ -107,7 +107,7 @@ def _wanted(
     if inputs.backoff is not None:  # nothing is known about the external path meanwhile
         wait = max(inputs.backoff, AT_LEAST)
         return NextProbe(inputs.now + wait, "the internal path failed")
-    due = min(_reasons(inputs, policy, randomness, together), key=lambda reading: reading.at)
+    due = min(_reasons(inputs, policy, randomness, together), key=lambda probe: probe.at)
     if inputs.retry_after is None:
         return due
     wait = max(after_failure(inputs.failures), min(inputs.retry_after, MAX_RETRY_AFTER))
@@ -139,8 +139,8 @@ def _reasons(
         yield from _expected(inputs, min(known, default=None), "leases are being learnt")
     if (why := _suspect(inputs, policy.limit)) is not None:
         yield NextProbe(inputs.probed_at + policy.suspect_interval, why)
-    if inputs.wake_at is not None:
-        yield NextProbe(max(inputs.wake_at, inputs.now), "a wait is over")
+    if inputs.initial_delay_ends is not None:
+        yield NextProbe(max(inputs.initial_delay_ends, inputs.now), "a wait is over")
 
 
 def _expected(inputs: ScheduleInputs, at: float | None, why: str) -> Iterable[NextProbe]:

@@ -54,7 +54,7 @@ class LastDirection(NamedTuple):
     """What the leases, or the two paths, last asked for; SCALE UP or SCALE DOWN."""
 
     verdict: Verdict
-    late: bool
+    any_expired: bool
     """A candidate lease was expired at that time."""
 
 
@@ -64,7 +64,7 @@ class StateInputs:
 
     decision: Decision | None = None
     """The decision on the last probe; None before the first."""
-    late: bool = False
+    any_expired: bool = False
     """A candidate lease was expired at the last reading."""
     asked: LastDirection | None = None
     """None while nothing has been asked for yet."""
@@ -133,10 +133,10 @@ def _of_probe(facts: StateInputs, decision: Decision) -> ShootState:
         return ShootState.FAILING
     if facts.vanished:  # the shoot stays what it was when some leases counted
         asked = facts.asked
-        well = asked is not None and asked.verdict is Verdict.SCALE_UP and not asked.late
+        well = asked is not None and asked.verdict is Verdict.SCALE_UP and not asked.any_expired
     else:
         well = decision.would_be is Verdict.SCALE_UP or decision.reason in _TOO_FEW
-        well = well and not facts.late
+        well = well and not facts.any_expired
     return ShootState.HEALTHY if well else ShootState.SUSPECT
 
 
@@ -147,11 +147,13 @@ def asked(
     if decision.would_be is Verdict.HOLD or isinstance(result, Failure):
         return before
     if isinstance(result, PathReading):
-        return LastDirection(decision.would_be, late=False)
+        return LastDirection(decision.would_be, any_expired=False)
     # Protection also ends when no node is left to protect: that SCALE UP is not asked for by any lease.
     speaks = result.candidates.total or _with_machine(result)
     return (
-        LastDirection(decision.would_be, late=result.candidates.expired > 0) if speaks else before
+        LastDirection(decision.would_be, any_expired=result.candidates.expired > 0)
+        if speaks
+        else before
     )
 
 

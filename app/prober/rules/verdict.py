@@ -288,7 +288,7 @@ def _remaining_counts(
     )
 
 
-def still(outcome: VerdictOutcome, preconditions: Preconditions) -> VerdictOutcome:
+def recheck_preconditions(outcome: VerdictOutcome, preconditions: Preconditions) -> VerdictOutcome:
     """Checks the preconditions once more, as `outcome` may be seconds old; HOLD if one is no longer met."""
     decision = outcome.decision
     wanted = decision.verdict.direction
@@ -458,7 +458,7 @@ def _assess(result: Tally | PathReading, inputs: DecisionInputs) -> Assessment:
     return replace(assessed, message=text)
 
 
-def checked(
+def after_live_read(
     outcome: VerdictOutcome,
     judged: ProbedShoot,
     found: ProbedShoot | Failure,
@@ -476,14 +476,16 @@ def checked(
     return replace(held, decision=replace(held.decision, would_be=outcome.decision.verdict))
 
 
-def to_confirm(outcome: VerdictOutcome, reading: Reading) -> bool:
+def needs_confirmation(outcome: VerdictOutcome, reading: Reading) -> bool:
     """Whether a second reading has to agree: to a scale-down that would write, in endpoint mode to any."""
     if outcome.decision.verdict is not Verdict.SCALE_DOWN:
         return False
     return isinstance(reading.result, PathReading) or outcome.writes
 
 
-def confirmed(outcome: VerdictOutcome, second: Reading, inputs: DecisionInputs) -> VerdictOutcome:
+def after_second_reading(
+    outcome: VerdictOutcome, second: Reading, inputs: DecisionInputs
+) -> VerdictOutcome:
     """The outcome after the second reading; it stays SCALE DOWN only if that asks for it as well."""
     if isinstance(second.result, Failure):
         return decide_failure(second.result, outcome.consecutive)

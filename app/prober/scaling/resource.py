@@ -483,7 +483,7 @@ class ResourceRun:
                     StepResult.FAILED, f"{self.ref} was scaled, but not until {wanted} {within}"
                 )
             self._guard.check()
-            await self._guard.change(min(left, _POLL))
+            await self._guard.wait_for_change(min(left, _POLL))
             self._guard.check()
             watch = self._env.seed.watch_state(Watched.DEPENDENTS)
             if watch.stale(self._env.clock.now(), after=self._policy.timeout / 2):

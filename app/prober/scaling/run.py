@@ -99,7 +99,7 @@ class RunGuard:
             if left <= 0:
                 self.end("the verdict was not confirmed again in time")
             else:
-                await self.change(left)
+                await self.wait_for_change(left)
             self.check()
 
     def check(self) -> None:
@@ -126,7 +126,7 @@ class RunGuard:
         until = self._clock.now() + seconds
         self.check()
         while (left := until - self._clock.now()) > 0:
-            await self.change(left)
+            await self.wait_for_change(left)
             self.check()
 
     async def unless_ended(
@@ -147,11 +147,11 @@ class RunGuard:
                 if self.ended is not None and may_leave():
                     raise RunAborted(self.ended)
                 self._changed.clear()
-                word = asyncio.ensure_future(self._changed.wait())
+                changed = asyncio.ensure_future(self._changed.wait())
                 try:
-                    await asyncio.wait((task, word), return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait((task, changed), return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    word.cancel()
+                    changed.cancel()
             return await task
         finally:
             if not task.done():
@@ -160,14 +160,17 @@ class RunGuard:
                 if not task.cancelled():
                     task.exception()  # retrieved, so that asyncio does not report it as never retrieved
 
-    async def change(self, seconds: float) -> None:
+    async def wait_for_change(self, seconds: float) -> None:
         """Returns at the next verdict, `recheck` or `end`, or after so many seconds."""
         self._changed.clear()
         await happens(self._changed, seconds)
 
 
 class ScalingRun:
-    """One run over all dependents in one direction; `guard` says whether it may go on."""
+    """One run over all dependents in one direction.
+
+    `order` is what it was begun for, as its status was then; `guard` says whether it may go on.
+    """
 
     def __init__(
         self, environment: ProberEnvironment, order: ScalingRunStatus, memory: ScalingMemory

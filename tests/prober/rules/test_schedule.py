@@ -190,8 +190,8 @@ def test_after_a_429_not_before_its_retry_after_and_at_most_60_seconds(failures,
 
 
 def test_at_once_when_initial_delay_ends():
-    assert due(wake_at=NOW + 4) == (4, "a wait is over")
-    assert due(wake_at=NOW - 4, now=NOW + 1)[0] == 1
+    assert due(initial_delay_ends=NOW + 4) == (4, "a wait is over")
+    assert due(initial_delay_ends=NOW - 4, now=NOW + 1)[0] == 1
 
 
 # Properties.
@@ -206,7 +206,7 @@ SITUATIONS = st.builds(
     counting=st.booleans(),
     protected=st.booleans(),
     run_in_progress=st.booleans(),
-    wake_at=st.none() | st.floats(NOW, NOW + 90),
+    initial_delay_ends=st.none() | st.floats(NOW, NOW + 90),
 )
 
 
@@ -285,7 +285,7 @@ def test_while_the_external_path_fails_every_suspect_interval():
 
 
 def test_after_a_failure_of_the_internal_path_only_the_backoff_counts():
-    facts = {"failures": 1, "counting": True, "protected": True, "wake_at": NOW + 1}
+    facts = {"failures": 1, "counting": True, "protected": True, "initial_delay_ends": NOW + 1}
     assert due(backoff=30.0, **facts) == (30, "the internal path failed")
 
 

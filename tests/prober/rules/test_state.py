@@ -38,37 +38,39 @@ GOOD = decision(UP)
 SOME = decision(UP, VerdictReason.SOME_LEASES_EXPIRED)
 BAD = decision(DOWN, VerdictReason.LEASES_EXPIRED)
 WELL, ILL, CUT = (
-    LastDirection(UP, late=False),
-    LastDirection(UP, late=True),
-    LastDirection(DOWN, late=True),
+    LastDirection(UP, any_expired=False),
+    LastDirection(UP, any_expired=True),
+    LastDirection(DOWN, any_expired=True),
 )
 
 LOOKS: Final = {
     "none yet": StateInputs(),
     "all fresh": StateInputs(GOOD, asked=WELL),
     "all fresh, counted": StateInputs(decision(HOLD, VerdictReason.COUNTING, UP), asked=WELL),
-    "some expired": StateInputs(SOME, late=True, asked=ILL),
+    "some expired": StateInputs(SOME, any_expired=True, asked=ILL),
     "unknown": StateInputs(decision(HOLD, VerdictReason.UNKNOWN_LEASES), asked=CUT),
-    "expired": StateInputs(BAD, late=True, asked=CUT),
+    "expired": StateInputs(BAD, any_expired=True, asked=CUT),
     "expired, counted": StateInputs(
-        decision(HOLD, VerdictReason.COUNTING, DOWN), late=True, asked=CUT
+        decision(HOLD, VerdictReason.COUNTING, DOWN), any_expired=True, asked=CUT
     ),
-    "expired, gated": StateInputs(decision(HOLD, VerdictReason.GATED, DOWN), late=True, asked=CUT),
+    "expired, gated": StateInputs(
+        decision(HOLD, VerdictReason.GATED, DOWN), any_expired=True, asked=CUT
+    ),
     "expired, in a pause": StateInputs(
-        decision(HOLD, VerdictReason.PAUSED, DOWN), late=True, asked=CUT
+        decision(HOLD, VerdictReason.PAUSED, DOWN), any_expired=True, asked=CUT
     ),
     "expired, in a hold": StateInputs(
-        decision(HOLD, VerdictReason.HELD, DOWN), late=True, asked=CUT
+        decision(HOLD, VerdictReason.HELD, DOWN), any_expired=True, asked=CUT
     ),
     "expired, ignored": StateInputs(
-        decision(HOLD, VerdictReason.IGNORED, DOWN), late=True, asked=CUT
+        decision(HOLD, VerdictReason.IGNORED, DOWN), any_expired=True, asked=CUT
     ),
     "fresh, in a pause": StateInputs(decision(HOLD, VerdictReason.PAUSED, UP), asked=WELL),
     "one, unknown, before: fresh": StateInputs(
         decision(HOLD, VerdictReason.ONE_CANDIDATE), asked=WELL
     ),
     "one, expired, before: expired": StateInputs(
-        decision(HOLD, VerdictReason.ONE_CANDIDATE), late=True, asked=CUT
+        decision(HOLD, VerdictReason.ONE_CANDIDATE), any_expired=True, asked=CUT
     ),
     "there never were any": StateInputs(decision(HOLD, VerdictReason.NO_CANDIDATES)),
     "vanished, nothing before": StateInputs(
@@ -90,10 +92,10 @@ LOOKS: Final = {
         decision(HOLD, VerdictReason.UNREACHABLE), asked=WELL
     ),
     "unreachable, before: expired": StateInputs(
-        decision(HOLD, VerdictReason.UNREACHABLE), late=True, asked=CUT
+        decision(HOLD, VerdictReason.UNREACHABLE), any_expired=True, asked=CUT
     ),
     "throttled, before: expired": StateInputs(
-        decision(HOLD, VerdictReason.THROTTLED), late=True, asked=CUT
+        decision(HOLD, VerdictReason.THROTTLED), any_expired=True, asked=CUT
     ),
     "thrown away, before: fresh": StateInputs(
         decision(HOLD, VerdictReason.STALE_READING), asked=WELL
@@ -297,7 +299,7 @@ def test_a_probe_that_asks_for_nothing_leaves_what_was_asked_for_before(before, 
         (
             PathReading(FAILED),
             decision(HOLD, VerdictReason.HELD, DOWN),
-            LastDirection(DOWN, late=False),
+            LastDirection(DOWN, any_expired=False),
         ),
         (PathReading(), decision(UP, VerdictReason.EXTERNAL_REACHABLE), WELL),
     ],

@@ -312,9 +312,9 @@ def test_a_probe_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_b
 def test_what_was_decided_is_held_back_by_what_came_in_between():
     decided = decide(WANTS_DOWN)
     assert decided.decision.verdict is DOWN
-    assert verdict.still(decided, Preconditions()) == decided
+    assert verdict.recheck_preconditions(decided, Preconditions()) == decided
     for gates, reason, keeps in CLOSED:
-        held = verdict.still(decided, gates)
+        held = verdict.recheck_preconditions(decided, gates)
         found = held.decision
         assert (found.verdict, found.reason, found.would_be) == (HOLD, reason, DOWN)
         assert found.message.startswith("all bad; not scaled: ")
@@ -323,7 +323,10 @@ def test_what_was_decided_is_held_back_by_what_came_in_between():
 
 def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
     outcome = decide(WANTS_NOTHING)
-    assert verdict.still(outcome, Preconditions(effective=people(pause=WIDE))) == outcome
+    assert (
+        verdict.recheck_preconditions(outcome, Preconditions(effective=people(pause=WIDE)))
+        == outcome
+    )
 
 
 # What keeps back a scale-down alone: ignore-scaling of every dependent that is up, and a closed gate.
@@ -371,10 +374,10 @@ def test_probes_count_meanwhile_so_that_its_end_is_acted_on_at_once(gates, reaso
 
 @KEPT
 def test_what_came_in_between_is_heeded_and_keeps_the_counts(gates, reason, why):
-    held = verdict.still(decide(WANTS_DOWN), gates)
+    held = verdict.recheck_preconditions(decide(WANTS_DOWN), gates)
     assert (held.decision.reason, held.decision.would_be) == (reason, DOWN)
     assert held.consecutive == ConsecutiveResults(Direction.DOWN, 1, NOW, NOW)
-    assert verdict.still(decide(WANTS_UP), gates) == decide(WANTS_UP)
+    assert verdict.recheck_preconditions(decide(WANTS_UP), gates) == decide(WANTS_UP)
 
 
 # What people alone keep back.
@@ -671,7 +674,7 @@ NOTHING = scaling.pending_writes([], {}, NOW)
 
 
 def checked(decided, judged, found, known=NOTHING):
-    return verdict.checked(decided, judged, found, known)
+    return verdict.after_live_read(decided, judged, found, known)
 
 
 def outcome(asked):
@@ -715,7 +718,7 @@ def test_a_decision_goes_with_the_plan_of_its_direction_as_of_now():
 
 def test_a_decision_that_is_held_has_no_plan():
     found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, JUDGED, pending(workload(1)))
-    assert verdict.still(found, Preconditions(leading=False)).plan == ()
+    assert verdict.recheck_preconditions(found, Preconditions(leading=False)).plan == ()
     assert checked(found, JUDGED, STALE, pending(workload(1))).plan == ()
 
 
@@ -738,10 +741,10 @@ def test_a_scale_down_that_would_write_has_to_be_confirmed_and_one_that_would_no
     decided = verdict.decide(read(4, 6), knowing(workload(1)))
     assert decided.decision.verdict is DOWN
     assert decided.decision.message.startswith("6 of 10 node leases are older than 30 s")
-    assert verdict.to_confirm(decided, read(4, 6))
+    assert verdict.needs_confirmation(decided, read(4, 6))
     done = verdict.decide(read(4, 6), knowing(protected(), protected=True))
-    assert not verdict.to_confirm(done, read(4, 6))
-    assert not verdict.to_confirm(verdict.decide(read(10), knowing(workload(0))), read(10))
+    assert not verdict.needs_confirmation(done, read(4, 6))
+    assert not verdict.needs_confirmation(verdict.decide(read(10), knowing(workload(0))), read(10))
 
 
 def test_in_endpoint_mode_every_scale_down_has_to_be_confirmed():
@@ -749,12 +752,12 @@ def test_in_endpoint_mode_every_scale_down_has_to_be_confirmed():
     decided = verdict.decide(by_paths, knowing(protected()))
     assert decided.decision.verdict is DOWN
     assert not decided.writes
-    assert verdict.to_confirm(decided, by_paths)
+    assert verdict.needs_confirmation(decided, by_paths)
 
 
 def test_a_second_reading_that_agrees_is_what_the_decision_says_with_the_plan_as_of_then():
     decided = verdict.decide(read(4, 6), knowing(workload(1)))
-    agreed = verdict.confirmed(decided, read(2, 8), knowing(workload(3)))
+    agreed = verdict.after_second_reading(decided, read(2, 8), knowing(workload(3)))
     assert agreed.decision.verdict is DOWN
     assert agreed.decision.message.startswith("8 of 10")
     assert agreed.plan == pending(workload(3)).plans[Direction.DOWN]
@@ -770,7 +773,7 @@ def test_a_second_reading_that_agrees_is_what_the_decision_says_with_the_plan_as
 )
 def test_one_that_does_not_agree_or_fails_is_a_hold_without_a_plan(second, reason):
     decided = verdict.decide(read(4, 6), knowing(workload(1)))
-    held = verdict.confirmed(decided, second, knowing(workload(1)))
+    held = verdict.after_second_reading(decided, second, knowing(workload(1)))
     assert (held.decision.verdict, held.decision.reason, held.plan) == (HOLD, reason, ())
 
 
