@@ -164,9 +164,9 @@ def _renewed(facts: ShootStatus) -> Found:
         return kind, ConditionStatus.UNKNOWN, "NotRead", "the leases could not be read"
     if facts.facts.vanished:
         return kind, ConditionStatus.UNKNOWN, decision.reason, decision.message
-    late = facts.result.candidates.expired
-    status = ConditionStatus.FALSE if late else ConditionStatus.TRUE
-    if facts.result.candidates.unknown and not late:
+    expired = facts.result.candidates.expired
+    status = ConditionStatus.FALSE if expired else ConditionStatus.TRUE
+    if facts.result.candidates.unknown and not expired:
         status = ConditionStatus.UNKNOWN
     return kind, status, decision.reason, decision.message
 

@@ -152,7 +152,7 @@ def test_good_leases_of_a_seed_that_was_never_listed_are_healthy_and_late_ones_s
 
 def given(look, **more):
     facts = LOOKS[look]
-    known = {each: getattr(facts, each) for each in ("late", "asked", "vanished")}
+    known = {each: getattr(facts, each) for each in ("any_expired", "asked", "vanished")}
     return state.summary(StateInputs(facts.decision, **known, **more))
 
 
