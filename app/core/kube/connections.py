@@ -1,8 +1,8 @@
 """The connection pools of the process, on aiohttp, and what their failures mean.
 
-All API servers share two pools: one keeps connections open, the other closes each after its request. A server is
-identified by its own `ssl.SSLContext`, so two servers never share a connection, and those of one server can be closed
-together, for instance when its CA changes.
+The seed has two pools, and so have all shoots together for each route: one keeps connections open, the other closes
+each after its request. A server is identified by its own `ssl.SSLContext`, so two servers never share a connection, and
+those of one server can be closed together, for instance when its CA changes.
 
 aiohttp's conveniences are off: redirects, decompression, cookies, proxies from the environment, automatic retries. With
 them a server or the environment could decide where a token is sent, how much memory an answer takes, or how often a
