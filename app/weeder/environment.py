@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 OPENINGS_A_SECOND: Final = 50.0
-"""How many recoveries may open, and pods be read at the start, in a second (rules 6, budgets)."""
+"""How many lists and watches of pods may be opened, and pods be read at the start, in a second (rules 6, budgets)."""
 
 
 @dataclass(slots=True)

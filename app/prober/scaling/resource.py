@@ -1,10 +1,11 @@
 """One resource in one scaling run: wait, write, wait for its pods (rules 4.3, steps 1 to 5).
 
 What is to be done is planned by the run, and decided on again after a wait. Each write carries the resourceVersion that
-it was decided on. After a conflict the resource is read and decided on again, after an error that may be transient the
-write is repeated, until the resource's `timeout` is over. A write whose answer was lost may have been carried out: if a
-later read shows that nothing is left to do, it counts as done by this run. The run's guard is asked before each write,
-and once more after the wait for the request budget.
+it was decided on. After a conflict the resource is read and decided on again (a read that fails is the end of it, and
+the next verdict tries again), after an error that may be transient the write is repeated, until the resource's
+`timeout` is over. A write whose answer was lost may have been carried out: if a later read shows that nothing is left
+to do, it counts as done by this run. The run's guard is asked before each write, and once more after the wait for the
+request budget.
 
 The watch may lag behind: for a moment after a write or a live read it still shows the object as it was. `ScalingMemory`
 keeps the newer view until the watch has caught up, the replicas that only a `scale` subresource shows, and the instants
