@@ -179,6 +179,8 @@ class RoundRobin(abc.ABC):
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, _Queues] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        """When it fires, by the event loop's clock; not every handle of uvloop's `call_at` knows that itself."""
 
     @abc.abstractmethod
     def missing(self) -> float | None:
@@ -227,10 +229,10 @@ class RoundRobin(abc.ABC):
             if seconds > 0:
                 loop = asyncio.get_running_loop()
                 at = loop.time() + seconds
-                if self._timer is None or at < self._timer.when():
+                if self._timer is None or at < self._due:
                     if self._timer is not None:
                         self._timer.cancel()
-                    self._timer = loop.call_at(at, self._time_has_come)
+                    self._timer, self._due = loop.call_at(at, self._time_has_come), at
                 return
             key = self.following()
             parts = self._waiting[key]

@@ -4,9 +4,10 @@ import asyncio
 from functools import partial
 
 import pytest
+import uvloop
 
 from app.core import fair_queue
-from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue
+from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue, RoundRobin
 
 
 @pytest.fixture
@@ -219,3 +220,33 @@ async def test_what_the_awaited_work_raises_is_raised(time):
 
     with pytest.raises(ValueError, match="no page"):
         await Consumer().run(work())
+
+
+class InAMoment(RoundRobin):
+    """A turn may be given a twentieth of a millisecond from now, the first few times."""
+
+    def __init__(self):
+        super().__init__()
+        self.moments = 3
+
+    def missing(self):
+        self.moments -= 1
+        return 0.00005 if self.moments >= 0 else 0.0
+
+    def given(self, key, /):
+        pass
+
+    def returned(self, key, /):
+        pass
+
+
+@pytest.mark.looptime(False)
+def test_turns_that_are_due_at_once_are_given_on_the_loop_of_the_program():
+    """`call_at` of uvloop has another kind of handle for an instant that has almost come."""
+
+    async def both():
+        turns = InAMoment()
+        await asyncio.gather(turns.wait("a"), turns.wait("b"))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as run:
+        run.run(both())
