@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,15 @@ DEFINING: Json = {**EXPOSED, "crds": {"install": True}}
 def undefined(release: Release) -> Iterator[Release]:
     """A release, not installed yet, in a cluster without the definitions."""
     yield release
-    release.cluster.kubectl("delete", "crd", *NAMES, "--ignore-not-found")
+    kubectl = release.cluster.kubectl
+    kubectl("delete", "crd", *NAMES, "--ignore-not-found", "--wait=false")
+    # An API server that has only just served a kind may take minutes to clean up behind its definition.
+    for _ in range(6):
+        if not (left := defined(release)):
+            return
+        with suppress(Failed):
+            kubectl("wait", "--for=delete", "--timeout=40s", *(f"crd/{name}" for name in left))
+    assert not defined(release)
 
 
 def defined(release: Release) -> set[str]:
