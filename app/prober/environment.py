@@ -91,9 +91,6 @@ class OperationLog:
 
 # Bounds on what all shoots do at once (threats T11; rules 4.3, budgets).
 
-
-SLOW: Final = 1.0
-"""Seconds after which a probe gives its fast slot to the next one."""
 _SCALE_UPS_A_SECOND: Final = 10
 """For how many shoots a second automatic scale-ups may start (rules 4.3, budgets)."""
 TOGETHER: Final = 0.1
@@ -101,7 +98,8 @@ TOGETHER: Final = 0.1
 RUNS_TOGETHER: Final = 0.25
 """The same for the runs of endpoint probes."""
 
-
+SLOW: Final = 1.0
+"""Seconds after which a probe gives its fast slot to the next one."""
 _FAST_SLOTS: Final = 64
 _SLOW_SLOTS: Final = 256
 # Slow slots in endpoint mode: in the usual outage each probe waits 5 s for an answer that never comes, which costs

@@ -23,7 +23,7 @@ from app.prober.rules import leases, manual, scaling, verdict
 from app.prober.rules.leases import Contacts, Timings
 from app.prober.rules.manual import ManualContext, RequestStep
 from app.prober.rules.scaling import Plan, Task, Why
-from app.prober.scaling.manual import ScaleRequests, ShootRequests
+from app.prober.scaling.manual import ScaleRequests, ShootScaleRequests
 from app.prober.scaling.run import Scaler
 from bench.exploration import adapter_plants, path_plants
 
@@ -208,7 +208,7 @@ def nobody_carries_on() -> Any:  # noqa: ANN401  a patch
 
 def deletion_unheeded() -> Any:  # noqa: ANN401  a patch
     """The scaling run of a ScaleRequest goes on that somebody has deleted."""
-    return patch.object(ShootRequests, "cancel_if_over", lambda *_: None)
+    return patch.object(ShootScaleRequests, "cancel_if_over", lambda *_: None)
 
 
 def carried_out_twice() -> Any:  # noqa: ANN401  a patch

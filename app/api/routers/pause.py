@@ -309,6 +309,7 @@ _PLANNED: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+# A dependency, so that the namespace stands before it in the OpenAPI document, as in the path.
 async def _named(
     name: Annotated[str, Path(description="The name of the Pause, as in the list.")],
 ) -> str:

@@ -96,7 +96,7 @@ class _Failures:
     """When the next one is due, whatever changes meanwhile."""
 
 
-class ShootRequests:
+class ShootScaleRequests:
     """The ScaleRequests of one shoot: carries them out one after the other, until nothing is left to do."""
 
     def __init__(self, requests: "ScaleRequests", namespace: str) -> None:
@@ -379,7 +379,7 @@ class ScaleRequests:
         self.env, self.registry = environment, registry
         self.writing = asyncio.Semaphore(_WRITES_AT_ONCE)
         """Held while the status of a request is written."""
-        self._shoots: dict[str, ShootRequests] = {}
+        self._shoots: dict[str, ShootScaleRequests] = {}
         self._rehearsed: dict[str, RequestStep] = {}
         """In a dry run: what was said of each open request, by uid."""
         self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -452,7 +452,7 @@ class ScaleRequests:
             for request in self.env.overrides.requests() if self.acts() else ():
                 namespace = request.id.namespace
                 if (request.open or request.unended) and namespace not in self._shoots:
-                    self._shoots[namespace] = ShootRequests(self, namespace)
+                    self._shoots[namespace] = ShootScaleRequests(self, namespace)
                     attend = partial(self._attend, namespace)
                     _ = self.env.tasks.once(attend, f"scale requests {namespace}")
             # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.

@@ -36,7 +36,6 @@ TRANSIENT: Final = (errors.Unreachable, errors.ServerFault, errors.Throttled)
 UNSETTLED: Final = (*errors.UNSURE, errors.Throttled)
 """Errors after which a write may have been carried out, or may succeed at another try."""
 
-
 # Seconds before the first, second and each later retry.
 _RETRY: Final = (0.2, 0.5, 1.0)
 _REDIRECTS: Final = range(300, 400)
@@ -341,7 +340,7 @@ class ResourceRun:
         conflicts = retries = 0
         while True:
             await self._guard.wait_until_allowed()
-            await self._check_asked()
+            await self._check_request_stands()
             self._check_leads()
             task = self.task = self._decide(view)
             if unanswered is not None and task.step is ScalingStep.NOTHING:
@@ -375,7 +374,7 @@ class ResourceRun:
                 self.written.set()
                 return task, view
 
-    async def _check_asked(self) -> None:
+    async def _check_request_stands(self) -> None:
         """Ends a manual run whose request is gone, or whose shoot is no longer probed; waits until that is known.
 
         A stale watch shows neither, so both are read live.
@@ -435,15 +434,15 @@ class ResourceRun:
 
     async def _patch(self, patch: Patch) -> WorkloadView:
         shown = self._shown()
-        written = await self._sent(self._env.seed.patch_dependent, patch)
+        written = await self._send(self._env.seed.patch_dependent, patch)
         self._memory.note(self.ref, written, shown)
         return written
 
     async def _patch_scale(self, view: WorkloadView, version: str, count: int) -> WorkloadView:
-        scaled = await self._sent(self._env.seed.patch_scale, Patch(version, count))
+        scaled = await self._send(self._env.seed.patch_scale, Patch(version, count))
         return replace(view, resource_version=scaled.resource_version, replicas=scaled.replicas)
 
-    async def _sent(self, write: Callable[..., Coroutine[Any, Any, T]], patch: Patch) -> T:
+    async def _send(self, write: Callable[..., Coroutine[Any, Any, T]], patch: Patch) -> T:
         """Makes a write; the end of the run cuts its wait for the budget short, but not a request that was sent."""
         self._in_flight = False
         request = write(

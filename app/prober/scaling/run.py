@@ -183,8 +183,7 @@ class ScalingRun:
         self.guard = RunGuard(order.direction, environment.clock, patience)
         self.superseded = False
         """It was ended so that another run in the same direction can start."""
-        self._begun = False
-        """No further level will be started."""
+        self._no_more_levels = False
         self._resources: dict[ResourceRef, ResourceRun] = {}
 
     @property
@@ -215,7 +214,7 @@ class ScalingRun:
             if self.guard.ended is not None or (stops and any(each.failed for each in begun)):
                 break
             to_come = tuple(each.dependent for level in later for each in level)
-        self._begun = True
+        self._no_more_levels = True
         if tasks:
             await asyncio.wait(tasks)
         self._ended = self._env.clock.now()
@@ -256,7 +255,7 @@ class ScalingRun:
         The wait for pods decides nothing but what is reported. So SCALE DOWN acts at once on what is up (rules 4.3),
         through another run that starts when this one has ended.
         """
-        writing = not self._begun or not all(
+        writing = not self._no_more_levels or not all(
             each.written.is_set() for each in self._resources.values()
         )
         if self.direction is Direction.UP or writing or self.guard.ended is not None:
@@ -421,7 +420,7 @@ class Scaler:
             }
             self.memory.turned(direction)
             # A SCALE DOWN that would write nothing was not confirmed: it must not start a run later, when it would.
-            self._wanted = direction if self._writes(plan) else None
+            self._wanted = direction if self._may_write(plan) else None
             self._why = decision.message
             self._dry_run_direction = direction if self._dry_run_direction is direction else None
         if self.manual is not None:
@@ -529,7 +528,7 @@ class Scaler:
             lambda: self._run(scaling_run), f"scaling run {self._namespace}"
         )
 
-    def _writes(self, plan: Plan) -> bool:
+    def _may_write(self, plan: Plan) -> bool:
         """Whether a run would write; of what is at 0 without our keys, as far as verdicts have found it so."""
         return any(
             each.task.writes
@@ -568,5 +567,5 @@ class Scaler:
             self._begin(order)
         elif wanted is before.direction and not before.superseded:
             return  # whatever this run could not do waits for the next verdict
-        elif wanted is not None and self._writes(self.pending().plans[wanted]):
+        elif wanted is not None and self._may_write(self.pending().plans[wanted]):
             self._begin_automatic(wanted)
