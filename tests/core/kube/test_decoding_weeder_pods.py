@@ -3,10 +3,7 @@
 import json
 import tracemalloc
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer
 from app.core.kube.decoding import pod_objects
@@ -240,55 +237,6 @@ def test_a_deletion_is_answered_with_the_pod_or_a_status(kind):
 def test_anything_else_is_no_answer_to_a_deletion(answer):
     with pytest.raises(BadAnswer):
         pod_objects.accepted(raw(answer))
-
-
-JUNK: st.SearchStrategy[object] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "state",
-                    "waiting",
-                    "reason",
-                    "lastState",
-                    "terminated",
-                    "finishedAt",
-                    "conditions",
-                    "ready",
-                    "targetRef",
-                    "kind",
-                    "name",
-                    "restartCount",
-                    "controller",
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["containerStatuses", "initContainerStatuses", "conditions"]), JUNK
-    ),
-    JUNK,
-    JUNK,
-)
-def test_junk_is_read_or_refused_and_nothing_else(status, references, ends):
-    for decode, thing in (
-        (pod_objects.pod, {"metadata": {"name": "p", "ownerReferences": references}}),
-        (pod_objects.pod, {"metadata": {"name": "p"}, "status": status}),
-        (pod_objects.endpoint_slice, {"metadata": {"name": "s"}, "endpoints": ends}),
-    ):
-        try:
-            decode(raw(thing))
-        except msgspec.ValidationError:
-            continue
 
 
 def test_a_pod_with_more_labels_than_anybody_needs_is_not_decoded():
