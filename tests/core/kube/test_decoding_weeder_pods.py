@@ -1,7 +1,6 @@
 """Pods and EndpointSlices from raw JSON: what is read, what is defaulted, what is refused."""
 
 import json
-import tracemalloc
 
 import pytest
 
@@ -75,27 +74,6 @@ def test_a_slice_without_the_label_belongs_to_no_service(labels):
     whole = up()
     whole["metadata"]["labels"] = labels
     assert pod_objects.endpoint_slice(raw(whole)).service == ""
-
-
-def test_a_thousand_services_cost_little():
-    def of(i):
-        return raw(
-            a_slice(
-                f"etcd-main-client-{i % 7}x{i:04}",
-                10**9 + i,
-                *[endpoint(f"kube-apiserver-7f9c{i:06}-{n}") for n in range(3)],
-                namespace=f"shoot--project--{i:04}",
-            )
-        )
-
-    documents = [of(i) for i in range(1000)]
-    tracemalloc.start()
-    views = [pod_objects.endpoint_slice(each) for each in documents]
-    size, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(views) == 1000
-    # The goal is 20 MiB; the interpreter's own table of interned strings may grow by some MiB in this very moment.
-    assert size < 8 << 20
 
 
 def pod(status=None, **meta):
