@@ -6,6 +6,7 @@ specification, which wins where they differ. Any life of a pod is compared with 
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def said(state):
 
 # What a result is, and whether it counts.
 
-RESULTS = {
+RESULTS: dict[str, Any] = {
     # newWorker: initialValue; 5: "A new container id resets the worker to its initial value"
     "a new container is not ready": (READINESS, "", {}, ILL, False),
     "a new container is alive": (LIVENESS, "", {}, WELL, False),
@@ -175,7 +176,7 @@ def test_a_startup_has_passed_only_for_the_container_that_it_ran_in():
 
 # Before a run: whether there is something to probe.
 
-STEPS = {
+STEPS: dict[str, Any] = {
     # in doProbe, the phase is Failed or Succeeded
     "a pod that has finished ends a worker": (READINESS, "", {"finished": True}, {}, END, None),
     "one on hold, too": (LIVENESS, "FFF", {"finished": True}, {}, END, None),

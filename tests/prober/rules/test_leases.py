@@ -1,6 +1,7 @@
 """How old a lease is, and what it counts as (rules 3.1): instants in seconds after NOW, grace and duration 40 s."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -113,7 +114,7 @@ PACED = [(0, -5), (5, 4), (10, 4), (15, 14), (20, 14)]
 SINCE_60 = {"back_since": NOW + 60}
 SLOW = {"took": 4.5}
 PROTECTED = {"protected": True}
-STATES = {
+STATES: dict[str, Any] = {
     "before the expiry time": (FRESH, [*SILENT, (38.9, 9)], {}),
     "from the expiry time on": (EXPIRED, [*SILENT, (39, 9)], {}),
     "its renewTime is lost": (UNKNOWN, [(0, -5), (10, 9), (20, None)], {}),
