@@ -244,7 +244,7 @@ async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heede
         await operator.run(0.7)
         return await confirm(subject, first)
 
-    observer.confirm = slow  # type: ignore[method-assign]  # a slow shoot, just there
+    observer.confirm = slow
     with operator.faults.path_cut(SHOOT):
         await operator.until(
             lambda: operator.reason() in {VerdictReason.PAUSED, VerdictReason.HELD}, 60
@@ -267,7 +267,7 @@ async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(o
             await operator.run(0.5)
             return await live(subject, down=down)
 
-        runner._probe.live_where_stale = slow  # type: ignore[method-assign]  # as above
+        runner._probe.live_where_stale = slow
     await operator.until(lambda: operator.reason() is VerdictReason.PAUSED, 60)
     await operator.run(30)
     assert len(operator.writes()) == written
