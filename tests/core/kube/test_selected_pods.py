@@ -38,7 +38,7 @@ class Seen:
         self.store, self.faults, self.tasks = self.world.store, self.world.faults, core.tasks
         self.process, self.metrics = lab.process(self.world, core, WATCHDOG), core.metrics
         self.pods = ProbedPods(self.process.api, selectors, core.tasks, Random(1))
-        self.told = []
+        self.told: list[tuple[str, str]] = []
         """Each namespace that was told, and what was seen of it then."""
         self.pods.subscribe(lambda namespace: self.told.append((namespace, self.names(namespace))))
         self._versions = count()
