@@ -27,6 +27,7 @@ class World:
 
     def __init__(self, pods=()):
         self.pods = pods or listed("Pod")
+        self.objects: dict[str, Any] = {}
         self.deletions = 0
         self.deleting: Any = lambda asked: asked.answer({"kind": "Status", "status": "Success"})
 
@@ -39,6 +40,8 @@ class World:
             await asked.hang()
         elif asked.path.endswith("/pods"):
             await asked.answer(self.pods)
+        elif asked.path in self.objects:
+            await asked.answer(self.objects[asked.path])
         else:
             await asked.answer({"message": "not found"}, 404)
 
