@@ -184,7 +184,7 @@ def protection_changed(
     note = f"Meltdown protection ended: {_STOPPED} are started again. Reason: {why}."
     if began:
         note = f"Meltdown protection began: until {NODES_BACK} again, {_STOPPED} are stopped. Reason: {why}."
-    on_each(environment, namespace, refs, reason, (message, note), Severity.WARNING)
+    on_each(environment, namespace, refs, reason, (message, note))
 
 
 def protection_abandoned(
@@ -193,7 +193,7 @@ def protection_abandoned(
     """Reports that probing ended while protection was active, with an Event on each of `refs`."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
     note = f"This cluster is no longer watched ({why}): stopped controllers stay stopped."
-    on_each(environment, namespace, refs, "ProtectionAbandoned", (text, note), Severity.WARNING)
+    on_each(environment, namespace, refs, "ProtectionAbandoned", (text, note))
 
 
 def on_each(
@@ -202,9 +202,8 @@ def on_each(
     refs: Iterable[ResourceRef],
     reason: str,
     texts: tuple[str, str],
-    severity: Severity,
 ) -> None:
-    """Publishes a notice with an Event for each of `refs`; `texts` are its message and the note of the Event."""
+    """Publishes a warning with an Event for each of `refs`; `texts` are its message and the note of the Event."""
     for ref in refs:
         publish(
             environment,
@@ -212,7 +211,7 @@ def on_each(
             namespace,
             reason,
             texts[0],
-            severity,
+            Severity.WARNING,
             resource=ref,
             event=texts[1],
         )
@@ -226,7 +225,7 @@ def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) ->
         "Meltdown protection has reached its maximum duration: everything is started again, and not stopped for "
         f"{format_duration(spec.hold)} after that, whatever the state of the nodes."
     )
-    on_each(environment, namespace, refs[:1], "ProtectionReleased", (text, note), Severity.WARNING)
+    on_each(environment, namespace, refs[:1], "ProtectionReleased", (text, note))
 
 
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
@@ -272,7 +271,6 @@ def forgotten(environment: ProberEnvironment, namespace: str) -> None:
 # Scaling runs.
 
 _REASONS: Final = {
-    StepResult.DONE: "Scaled",
     StepResult.SKIPPED: "ScalingSkipped",
     StepResult.FAILED: "ScalingFailed",
     StepResult.CANCELLED: "ScalingCancelled",
@@ -331,7 +329,7 @@ def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: s
         f"{what} was cancelled{how}",
         f"Scaling {operation.direction} (operation {operation.id}) was cancelled{who}.",
     )
-    on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told, Severity.WARNING)
+    on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told)
 
 
 def request_began(
