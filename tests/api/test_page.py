@@ -97,11 +97,10 @@ def explained(fakes):
 def scaled(fakes):
     """Runs of each kind: under way, done and held, done and free, refused, and one of the verdict."""
     done = run("op-2", phase=OperationPhase.DONE, created=NOW - 60, ended=NOW - 57)
-    verdict = {"trigger": Trigger.AUTO, "reason": "63 of 100 leases"}
+    free = replace(done, id="op-3", hold_until=NOW - 60, trigger=Trigger.AUTO, reason="63 of 100")
     refused = {"phase": OperationPhase.REFUSED, "message": "the shoot is not probed"}
-    fakes.scaling_runs.add(run(hold_until=NOW + 60), replace(done, hold_until=NOW + 60))
-    fakes.scaling_runs.add(replace(done, id="op-3", hold_until=NOW - 60, **verdict))
-    fakes.scaling_runs.add(run("op-4", ended=NOW, **refused))
+    held = run(hold_until=NOW + 60), replace(done, hold_until=NOW + 60)
+    fakes.scaling_runs.add(*held, free, run("op-4", ended=NOW, **refused))
 
 
 def weeded(fakes):
@@ -119,8 +118,8 @@ def standing_by(fakes):
 
 
 def audited(fakes):
-    said = {"caller": "eve", "action": "pause", "reason": "works"}
-    fakes.audit.note(Attempt("r1", "PUT", "/x", "10.0.0.1", 200, **said))
+    made = Attempt("r1", "PUT", "/x", "10.0.0.1", 200, caller="eve", action="pause")
+    fakes.audit.note(replace(made, reason="works"))
 
 
 VIEWS = {
