@@ -33,7 +33,7 @@ from app.core.model.weeding import (
 from app.core.model.workloads import Direction
 from app.core.ports import Permission
 from app.core.reporting.audit import Attempt
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import ScalingNotice
 from tests.api.facts import (
     HOME,
     NAMESPACE,
@@ -49,6 +49,7 @@ from tests.api.facts import (
     request,
 )
 from tests.api.fakes import FakeAuthority, application, context
+from tests.support.notices import OF_KIND
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PAGES = ["/", f"/shoots/{NAMESPACE}", "/operations", "/weeders", "/audit", "/config"]
@@ -342,7 +343,7 @@ def test_the_rows_that_were_asked_for_come_with_what_stands_above(client, shoots
 
 def test_a_shoot_says_why(client, shoots, given):
     shoots.add(protected())
-    shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
+    shoots.past.note(ScalingNotice(NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
     text = words_of(page_of(client, f"/shoots/{NAMESPACE}"))
     for expected in (
         "63 of 100 node leases are older than 30 s (limit 60%)",
@@ -385,7 +386,7 @@ def test_endpoint_probes_and_gates_say_what_they_found(client, shoots, endpoints
 def test_the_history_is_newest_first(client, shoots):
     shoots.add(healthy())
     for ago in (30, 20, 10):
-        shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW - ago, "Reason", f"{ago} before"))
+        shoots.past.note(ScalingNotice(NAMESPACE, NOW - ago, "Reason", f"{ago} before"))
     _, _, history = page_of(client, f"/shoots/{NAMESPACE}").partition('id="history"')
     assert re.findall(r"(\d+) before", history) == ["10", "20", "30"]
 
@@ -393,7 +394,7 @@ def test_the_history_is_newest_first(client, shoots):
 def test_the_history_can_be_had_of_one_kind(client, shoots):
     shoots.add(healthy())
     for kind in (NoticeKind.SCALE, NoticeKind.OVERRIDE):
-        shoots.past.note(Notice(kind, NAMESPACE, NOW, "Reason", f"about {kind}"))
+        shoots.past.note(OF_KIND[kind](NAMESPACE, NOW, "Reason", f"about {kind}"))
     html = page_of(client, f"/shoots/{NAMESPACE}?kind=Scale")
     _, _, history = html.partition('id="history"')
     assert "about Scale" in history
@@ -402,7 +403,7 @@ def test_the_history_can_be_had_of_one_kind(client, shoots):
 
 def test_text_of_others_stays_text(client, shoots, overrides):
     shoots.add(replace(protected(), message=HOSTILE, reason=HOSTILE))
-    shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
+    shoots.past.note(ScalingNotice(NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
     overrides.add(
         pause(reason=HOSTILE, author=HOSTILE),
         pause(name="kubectl", reason=HOSTILE, author=HOSTILE),

@@ -7,7 +7,6 @@ import pytest
 from app.core.model import workloads as ann
 from app.core.model.probing import Exclusion, LeaseState, NoticeKind, ShootState
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice
 from tests.api.facts import (
     KCM,
     MCM,
@@ -20,6 +19,7 @@ from tests.api.facts import (
     protected,
     workload,
 )
+from tests.support.notices import OF_KIND
 
 PATH = f"/api/v1/shoots/{NAMESPACE}"
 
@@ -192,7 +192,7 @@ def test_a_list_of_nodes_says_when_they_and_their_leases_were_read(client, shoot
 
 
 def note(shoots, kind, message, at, resource=None):
-    shoots.past.note(Notice(kind, NAMESPACE, at, "Reason", message, resource=resource))
+    shoots.past.note(OF_KIND[kind](NAMESPACE, at, "Reason", message, resource=resource))
 
 
 def test_the_history_has_the_newest_first_in_the_shape_of_the_contract(client, shoots):
