@@ -39,13 +39,6 @@ async def test_pods_that_wait_are_deleted_for_the_whole_watch_duration(lab):
     assert harness.recovery().end is End.COMPLETED
 
 
-async def test_what_runs_is_replaced(harness):
-    await harness.recover()
-    weed(harness)
-    assert [each.cause for each in harness.recoveries()] == [Cause.ASKED, Cause.BECAME_READY]
-    assert harness.recoveries()[1].end is End.REPLACED
-
-
 async def test_who_asks_again_while_it_waits_does_not_put_it_off(lab):
     harness = await ready(lab)
     for _ in range(3):

@@ -5,10 +5,7 @@ import tracemalloc
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from app.core.errors import BadAnswer
 from app.core.kube.decoding import pod_objects
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
@@ -185,45 +182,6 @@ def test_names_and_addresses_are_lines_of_bounded_length():
 def test_what_is_no_pod_is_refused(broken):
     with pytest.raises(msgspec.MsgspecError):
         read(pod_with() | broken)
-
-
-_WORDS = (
-    *("metadata", "spec", "status", "name", "namespace", "uid", "deletionTimestamp", "phase"),
-    *("containers", "containerStatuses", "containerID", "state", "running", "startedAt", "podIP"),
-    *("ports", "containerPort"),
-)
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just(SINCE),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_WORDS), inner, max_size=4)
-    ),
-    max_leaves=30,
-)
-
-
-@given(_json)
-def test_garbage_is_a_pod_or_refused_and_nothing_else(thing):
-    whole = {**pod_with(status_of()), **(thing if isinstance(thing, dict) else {"spec": thing})}
-    try:
-        found = read(whole)
-    except (msgspec.MsgspecError, BadAnswer):
-        return
-    assert isinstance(found, ProbedPod)
-    assert all(each.name for each in found.containers)
-
-
-def is_json(raw):
-    try:
-        msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
-    return True
-
-
-@given(st.binary(max_size=200).filter(lambda raw: not is_json(raw)))
-def test_bytes_that_are_no_json_are_refused(garbage):
-    with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError)):
-        pod_objects.probed_pod(garbage)
 
 
 def raw_pod(number):

@@ -7,10 +7,7 @@ import pytest
 import structlog
 
 from app.core.errors import (
-    BadAnswer,
     Forbidden,
-    ServerFault,
-    Unauthorized,
     Unreachable,
 )
 from app.core.kube import resources
@@ -209,41 +206,6 @@ async def test_half_of_a_list_is_never_shown(server, monkeypatch):
 # What happens to the watch.
 
 
-@pytest.mark.parametrize("expired", [False, True])
-async def test_what_happens_while_the_watch_is_away_is_seen_after(server, expired):
-    async with probed(server, following=(A,)) as seen:
-        server.fails = lambda _: Unreachable("refused")
-        server.cut()
-        await asyncio.sleep(1)
-        server.delete(A, "a0")
-        server.put(A, "a2")
-        server.put(B, "b2")
-        if expired:
-            server.compact()
-        await asyncio.sleep(10)
-        assert seen.names(A) == "a0 a1"
-        assert "refused" in seen.pods.troubles()[LABEL]
-        server.fails = lambda _: None
-        await asyncio.sleep(60)
-        assert seen.names(A) == "a1 a2"
-        assert seen.pods.troubles() == {}
-        assert server.lists() == (2 if expired else 1)
-
-
-@pytest.mark.parametrize(
-    "error", [ServerFault("500"), Unreachable("refused"), BadAnswer("html"), Unauthorized("401")]
-)
-async def test_an_outage_at_the_start_ends_with_a_list(server, error):
-    server.fails = lambda _: error
-    async with probed(server, following=(A,)) as seen:
-        await asyncio.sleep(300)
-        assert not seen.synced(A)
-        assert seen.pods.watch_state(A, ROLE).last_contact is None
-        server.fails = lambda _: None
-        await asyncio.sleep(60)
-        assert seen.names(A) == "a0 a1"
-
-
 async def test_a_watch_that_nobody_needs_has_no_trouble(server):
     async with probed(server, following=(A,)) as seen:
         server.fails = lambda _: Unreachable("refused")
@@ -253,31 +215,6 @@ async def test_a_watch_that_nobody_needs_has_no_trouble(server):
         seen.pods.leave(A)
         await asyncio.sleep(IDLE_TIMEOUT + 1)
         assert seen.pods.troubles() == {}
-
-
-async def test_an_end_of_contact_shows(server):
-    async with probed(server, following=(A,)) as seen:
-        server.fails = lambda _: Unreachable("refused")
-        server.cut()
-        await asyncio.sleep(200)
-        state = seen.pods.watch_state(A, ROLE)
-        assert state.synced
-        assert state.stale(seen.clock.now())
-        restarts = seen.sample("dwd_watch_restarts_total", kind=LABEL, reason="Unreachable")
-        assert restarts is not None
-        assert restarts > 3
-
-
-async def test_a_pod_that_cannot_be_decoded_hides_no_other(server):
-    server.put(A, "bad", podIP=7)
-    with structlog.testing.capture_logs() as logs:
-        async with probed(server, following=(A,)) as seen:
-            assert seen.names(A) == "a0 a1"
-            server.put(A, "a0", podIP=[])
-            server.put(A, "a2")
-            await asyncio.sleep(1)
-            assert seen.names(A) == "a0 a1 a2"
-            assert len(logs) == 2
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
@@ -303,14 +240,6 @@ async def test_a_right_that_is_missing_turns_one_feature_off_and_ends_nothing(se
     told = [entry for entry in logs if entry.get("feature") == "endpoint-pods"]
     assert [entry["log_level"] for entry in told] == ["error"]
     assert sum(entry["log_level"] == "error" for entry in logs) == 3  # two may be in passing
-
-
-async def test_a_refusal_in_passing_turns_nothing_off(server):
-    server.fails = lambda _: Forbidden("403") if len(server.asked) < 3 else None
-    async with probed(server, following=(A,)) as seen:
-        await asyncio.sleep(10)
-        assert seen.names(A) == "a0 a1"
-        assert seen.sample("dwd_feature_off", feature="endpoint-pods") == 0
 
 
 # Whatever happens, in whatever order.

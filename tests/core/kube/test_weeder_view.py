@@ -9,14 +9,6 @@ from typing import Any
 import pytest
 
 from app.core.errors import (
-    BadAnswer,
-    Conflict,
-    Forbidden,
-    Invalid,
-    LeadershipLost,
-    NotFound,
-    ServerFault,
-    Throttled,
     Unreachable,
 )
 from app.core.kube import weeder_view
@@ -29,7 +21,6 @@ from tests.core.kube.weeding import NS, SERVICES, listed, pod
 pytestmark = pytest.mark.looptime(False)
 
 SELECTOR = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))
-POD = f"/api/v1/namespaces/{NS}/pods/a"
 
 
 class World:
@@ -74,77 +65,6 @@ async def seed_of(world, *, qps=1000.0, burst=1000):
 
 def delete(seed, name="a", starting=lambda: None):
     return seed.delete_pod(NS, name, uid="uid-a", resource_version="7", starting=starting)
-
-
-async def test_a_deletion_carries_what_was_judged_as_preconditions():
-    world = World()
-    async with seed_of(world) as seed:
-        await delete(seed)
-        (asked,) = seed.server.asked
-        assert (asked.method, asked.path, asked.query) == ("DELETE", POD, {})
-        assert asked.headers["content-type"] == "application/json"
-        assert json.loads(asked.body) == {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "preconditions": {"uid": "uid-a", "resourceVersion": "7"},
-        }
-
-
-async def test_it_is_asked_once_whether_a_deletion_may_start_right_before_it_is_sent():
-    world = World()
-    async with seed_of(world) as seed:
-        sent: list[int] = []
-        await delete(seed, starting=lambda: sent.append(len(world.deletions)))
-        assert sent == [0]
-
-        def lost():
-            raise LeadershipLost("another instance leads")
-
-        with pytest.raises(LeadershipLost):
-            await delete(seed, starting=lost)
-        assert len(world.deletions) == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "answer"),
-    [
-        (200, pod("a", 8)),
-        (200, {"kind": "Status", "status": "Success"}),
-        (202, {"kind": "Status", "status": "Success"}),
-        (202, pod("a", 8)),
-    ],
-)
-async def test_these_answers_mean_that_a_pod_is_deleted(status, answer):
-    world = World()
-    world.deleting = lambda asked: asked.answer({"kind": "Pod"} | answer, status)
-    async with seed_of(world) as seed:
-        await delete(seed)
-
-
-@pytest.mark.parametrize(
-    ("status", "headers", "error"),
-    [
-        (404, {}, NotFound),
-        (409, {}, Conflict),
-        (403, {}, Forbidden),
-        (422, {}, Invalid),
-        (429, {"Retry-After": "7"}, Throttled),
-        (500, {}, ServerFault),
-        (503, {"Retry-After": "7"}, ServerFault),
-        (204, {}, BadAnswer),
-        (200, {}, BadAnswer),  # from somebody who knows nothing of pods
-        (307, {"Location": "/elsewhere"}, BadAnswer),
-    ],
-)
-async def test_these_answers_mean_that_it_is_not_and_are_not_asked_again(status, headers, error):
-    world = World()
-    world.deleting = lambda asked: asked.answer({"message": "no"}, status, headers)
-    async with seed_of(world) as seed:
-        with pytest.raises(error) as caught:
-            await delete(seed)
-        assert caught.value.retry_after == (7.0 if "Retry-After" in headers else None)
-        assert len(world.deletions) == 1
-        assert "delete pods" in str(caught.value) or status == 200
 
 
 async def cut(asked):
@@ -224,17 +144,6 @@ async def test_the_weeders_own_requests_leave_the_seeds_budget_alone():
             assert await seed.any_pod(SELECTOR)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(seed.any_pod(SELECTOR), 0.1)
-
-
-async def test_a_watch_of_pods_leaves_no_connection_behind():
-    world = World()
-    async with seed_of(world) as seed:
-        await seed.any_pod(SELECTOR)
-        assert seed.server.open == 1  # kept, and shared by whoever comes next
-        for _ in range(3):
-            async with pods_of(seed):
-                await until(lambda: seed.server.open == 2)
-            await until(lambda: seed.server.open == 1, within=0.5)
 
 
 async def test_a_watch_that_is_cancelled_while_it_lists_leaves_no_connection_behind():
