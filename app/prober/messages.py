@@ -288,7 +288,6 @@ def _tell(
 # Scaling runs.
 
 _REASONS: Final = {
-    StepResult.DONE: "Scaled",
     StepResult.SKIPPED: "ScalingSkipped",
     StepResult.FAILED: "ScalingFailed",
     StepResult.CANCELLED: "ScalingCancelled",

@@ -6,9 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.limits import Bucket
-from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
-from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Probed
 from app.simulation.traffic import Trouble
 from tests.support.doubles import HookedConnector
@@ -170,12 +168,3 @@ async def test_scale_downs_of_a_mass_outage_do_not_take_turns(lab):
         known = harness.world.known_at(name, since=harness.now - 45)
         (write,) = harness.world.journal.of("dependency-watchdog", name, KCM.name)
         assert write.at - known < 1.5
-
-
-async def test_a_runner_that_failed_is_counted(lab):
-    harness, connector = await broken(lab, ValueError("a bug"))
-    metrics = Metrics()
-    harness.environment.notice_bus.subscribe(Metering(metrics).note)
-    await harness.run(30)
-    counted = metrics.registry.get_sample_value("dwd_runner_failures_total", {"loop": "prober"})
-    assert counted == len(connector.tries) > 3

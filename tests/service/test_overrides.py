@@ -14,7 +14,7 @@ from app.core.reporting.notices import OverrideNotice
 from app.simulation.store import ObjectKey
 from tests.core.kube.server import until
 from tests.prober.people import newer_version
-from tests.service.lives import BOTH, PROBER, WEEDER, living
+from tests.service.lives import BOTH, PROBER, living
 from tests.support.harness import SHOOT
 from tests.support.notices import OF_KIND
 
@@ -129,15 +129,6 @@ async def test_pages_of_a_history_that_goes_on_have_each_entry_once():
 def _place(entry):
     """As the router of the history has it."""
     return PageKey(-float(entry.number), "")
-
-
-async def test_a_weeder_alone_takes_pauses_itself_of_scope_all_only_with_force():
-    async with living(loops=WEEDER) as found:
-        await until(lambda: found.service.weeder.weeder.controller.namespaces() is not None)
-        body = {"reason": "hands off"}
-        assert (await ask(found, "PUT", PAUSE, body))[0] == 409
-        assert (await ask(found, "PUT", PAUSE, body | {"force": True}))[0] == 200
-        assert (await ask(found, "PUT", PAUSE, body | {"scope": "scaleDown"}))[0] == 200
 
 
 @pytest.mark.parametrize("fault", ["overrides_forbidden", "crds_removed"])

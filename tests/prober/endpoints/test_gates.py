@@ -118,16 +118,6 @@ async def test_one_target_that_is_well_keeps_it_open(bench_of):
     assert told_of_gates(bench) == ["GateClosed"]
 
 
-async def test_a_target_that_has_no_result_yet_opens_it(bench_of):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
-    await bench.start(pod("etcd-0"))
-    assert bench.closed()
-    bench.pods.put(pod("etcd-1", ip=""))
-    assert bench.closed() is None
-    assert told_of_gates(bench) == ["GateClosed", "GateOpened"]
-
-
 async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(bench_of):
     bench = bench_of(POD_GATE)
     await bench.start()
