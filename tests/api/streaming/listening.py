@@ -54,9 +54,8 @@ class Client:
             "type": "http", "method": "GET", "path": "/api/v1/events", "raw_path": b"/api/v1/events",
             "query_string": query.encode(), "headers": headers, "http_version": "1.1", "scheme": "http",
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "root_path": "",
-            "state": {"caller": Caller(caller, Role.ADMIN), "stopping": (stopping := asyncio.Event())},
+            "state": {"caller": Caller(caller, Role.ADMIN)},
         }  # fmt: skip
-        self.stopping = stopping
         self.app, self.clock = app, clock
         self.status, self.headers, self.complete = None, {}, False
         self.text = ""
