@@ -31,9 +31,9 @@ from app.core.model.weeding import (
 )
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
-from app.core.reporting.notices import Notice
 from tests.api import facts
 from tests.api.facts import CA, KCM, MCM, NAMESPACE, NOW, SERVICE, healthy, judgement, workload
+from tests.support.notices import OF_KIND
 
 SHOOT = f"/api/v1/shoots/{NAMESPACE}"
 WEEDER = f"/api/v1/weeders/{NAMESPACE}/{SERVICE.service}"
@@ -93,7 +93,7 @@ def judged(fakes: Any) -> None:
 
 def past(fakes: Any) -> None:
     def note(kind: NoticeKind, message: str, at: float, resource: Any = None) -> None:
-        notice = Notice(kind, NAMESPACE, NOW + at, "Reason", message, resource=resource)
+        notice = OF_KIND[kind](NAMESPACE, NOW + at, "Reason", message, resource=resource)
         fakes.shoots.past.note(notice)
 
     fakes.shoots.add(healthy())

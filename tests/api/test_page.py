@@ -24,7 +24,7 @@ from app.core.model.scaling_runs import OperationPhase, Trigger
 from app.core.model.weeding import KeepReason, KeptPod, ServiceKey, WeederPolicy
 from app.core.ports import Permission
 from app.core.reporting.audit import Attempt
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import ScalingNotice
 from tests.api.facts import (
     HOME,
     NAMESPACE,
@@ -43,6 +43,7 @@ from tests.api.facts import (
     service,
 )
 from tests.api.fakes import FakeAuthority, application, context
+from tests.support.notices import OF_KIND
 from tests.support.shown import sections
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -82,7 +83,7 @@ def explained(fakes):
     """A protected shoot with a past, endpoint probes, and pauses of the API, of kubectl and of all."""
     fakes.shoots.add(replace(protected(), judgements=(judgement("node-0"), judgement("node-1"))))
     for ago in (30, 20, 10):
-        notice = Notice(NoticeKind.SCALE, NAMESPACE, NOW - ago, "ScaledDown", f"{ago} s before")
+        notice = ScalingNotice(NAMESPACE, NOW - ago, "ScaledDown", f"{ago} s before")
         fakes.shoots.past.note(notice)
     fakes.endpoints.found[NAMESPACE] = (endpoint(message="HTTP 503"),)
     fakes.endpoints.closing[NAMESPACE] = (gate(reason=GateReason.FAILING),)
@@ -337,7 +338,7 @@ def test_a_node_has_the_age_of_its_lease_and_the_error_of_its_clock(client, shoo
 def test_the_history_can_be_had_of_one_kind(client, shoots):
     shoots.add(healthy())
     for kind in (NoticeKind.SCALE, NoticeKind.OVERRIDE):
-        shoots.past.note(Notice(kind, NAMESPACE, NOW, "Reason", f"about {kind}"))
+        shoots.past.note(OF_KIND[kind](NAMESPACE, NOW, "Reason", f"about {kind}"))
     html = page_of(client, f"/shoots/{NAMESPACE}?kind=Scale")
     _, _, history = html.partition('id="history"')
     assert "about Scale" in history
@@ -346,7 +347,7 @@ def test_the_history_can_be_had_of_one_kind(client, shoots):
 
 def test_text_of_others_stays_text(client, shoots, overrides):
     shoots.add(replace(protected(), message=HOSTILE, reason=HOSTILE))
-    shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
+    shoots.past.note(ScalingNotice(NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
     overrides.add(
         pause(reason=HOSTILE, author=HOSTILE),
         pause(name="kubectl", reason=HOSTILE, author=HOSTILE),

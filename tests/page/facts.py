@@ -5,13 +5,13 @@ from dataclasses import replace
 from app.core.errors import ConfigWarning
 from app.core.model.endpoints import GateReason
 from app.core.model.policy import Loop
-from app.core.model.probing import Exclusion, LeaseState, NoticeKind
+from app.core.model.probing import Exclusion, LeaseState
 from app.core.model.scaling_runs import OperationPhase, RunStep, StepPhase
 from app.core.model.shoots import NodeView
 from app.core.model.weeding import KeepReason, KeptPod, ServiceKey
 from app.core.ports import Permission
 from app.core.reporting.audit import Attempt, AuditLog
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import ScalingNotice
 from app.prober.rules.candidates import Candidacy
 from tests.api.facts import (
     KCM,
@@ -70,7 +70,7 @@ def facts(**more):
     )
     shoots.add(healthy(NAMES[0]), protected(NAMES[1]), hostile, not_probed(NAMES[3]))
     for name in NAMES:
-        shoots.past.note(Notice(NoticeKind.SCALE, name, NOW - 5, HOSTILE, HOSTILE + LONG))
+        shoots.past.note(ScalingNotice(name, NOW - 5, HOSTILE, HOSTILE + LONG))
     overrides = FakeOverrides()
     overrides.add(
         pause(of=NAMES[2], reason=HOSTILE + LONG, author=HOSTILE, seconds=900),
