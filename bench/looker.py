@@ -9,7 +9,15 @@ from enum import StrEnum
 
 from app.core.model import workloads as ann
 from app.core.model.policy import DependentPolicy, ProberPolicy
-from app.core.model.probing import Failure, Judgement, LeaseState, Tally, Verdict, VerdictReason
+from app.core.model.probing import (
+    Decision,
+    Failure,
+    Judgement,
+    LeaseState,
+    Tally,
+    Verdict,
+    VerdictReason,
+)
 from app.core.model.shoots import LeaseReading, NodeReading
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.prober.rules import candidates, leases, scaling, schedule, verdict
@@ -189,10 +197,10 @@ class Looker:
         self._memory.consecutive = outcome.consecutive
         return now, outcome.decision.reason is VerdictReason.COUNTING
 
-    def _assess(self, found: Tally) -> verdict.Assessment:
+    def _assess(self, found: Tally) -> Decision:
         return verdict.assess(found, self._settings.limit, protected=self._protected)
 
-    def _decide(self, assessed: verdict.Assessment, now: float) -> verdict.VerdictOutcome:
+    def _decide(self, assessed: Decision, now: float) -> verdict.VerdictOutcome:
         return verdict.decide_assessment(
             assessed,
             self._policy,

@@ -91,8 +91,11 @@ class ShootRegistry:
     async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
         """Ends the probing of a shoot; nothing is scaled, as hibernation and deletion belong to gardenlet (rules 2)."""
         if (found := self._runners.get(namespace)) is not None:
+            task = self._tasks[
+                namespace
+            ]  # before anything is awaited: `stop_all` may come meanwhile
             await found.stop(lifecycle.message)
-            await cancelled(self._tasks[namespace])
+            await cancelled(task)
             self._runners.pop(namespace, None)
             self._tasks.pop(namespace, None)
             if self.endpoints is not None:

@@ -262,13 +262,16 @@ class ShootRunner:
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
         self._charge_time()
-        numbers = {
-            "lag": lag,
-            "known_since": schedule.known_since(reading, self._env.policy, self._consecutive),
-            "state": self._status.note(self.status_facts(), reading.ended),
-            "postponed": self._rests,
-        }
-        messages.probed(self._env, self.namespace, reading, decision, numbers)
+        messages.probed(
+            self._env,
+            self.namespace,
+            reading,
+            decision,
+            lag=lag,
+            known_since=schedule.known_since(reading, self._env.policy, self._consecutive),
+            state=self._status.note(self.status_facts(), reading.ended),
+            postponed=self._rests,
+        )
         self._plan_next(reading.started, failure)
         self.gate_changed()  # the gate may have opened since the verdict was made
 
@@ -398,8 +401,7 @@ class ShootRunner:
 
     def status_facts(self) -> ShootStatus:
         """What is known of the shoot, without the state and the conditions, which `StatusTracker` derives from it."""
-        probe, reading, kept_back = self._probe, self._reading, self._kept_back()
-        facts = self._facts(kept_back)
+        probe, reading, facts = self._probe, self._reading, self._facts()
         failures = [f"{ref}: {why}" for ref, why in self._scaler.failed.items()]
         return ShootStatus(
             self.namespace,
@@ -415,7 +417,6 @@ class ShootRunner:
             tally=self._tally,
             read_at=self._read_at,
             facts=facts,
-            kept_back=None if kept_back is None else kept_back[1],
             candidacy=probe.candidacy,
             paths=probe.paths,
             judgements=() if reading is None else reading.known,
@@ -430,7 +431,7 @@ class ShootRunner:
 
     def summary(self, now: float) -> ShootSummary:
         """The shoot's state at `now`: cheaper than `status`, for lists and metrics."""
-        return self._status.summary(self.namespace, self._facts(self._kept_back()), now)
+        return self._status.summary(self.namespace, self._facts(), now)
 
     def status(self) -> ShootStatus:
         return self._status.update(self.status_facts(), self._env.clock.now())
@@ -444,14 +445,14 @@ class ShootRunner:
             return None
         return verdict.blocking_override(self._with_overrides_as_read())
 
-    def _facts(self, kept_back: Obstacle | None) -> state.StateInputs:
+    def _facts(self) -> state.StateInputs:
         scaling_run = self._scaler.scaling_run
         return state.StateInputs(
             self._decision,
             any_expired=self._tally is not None and self._tally.candidates.expired > 0,
             asked=self._last_direction,
             vanished=self._vanished,
-            kept_back=None if kept_back is None else kept_back[0],
+            kept_back=self._kept_back(),
             protected=self._protection.since is not None,
             running=None if scaling_run is None else scaling_run.direction,
             scaling_failed=bool(self._scaler.failed),

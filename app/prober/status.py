@@ -90,8 +90,6 @@ class ShootStatus:
     candidacy: Candidacy | None = None
     facts: StateInputs = NOTHING_KNOWN
     """What the state follows from."""
-    kept_back: str | None = None
-    """The text for `facts.kept_back`."""
     paths: tuple[PathView, ...] | None = None
     """Endpoint mode: the last attempt on each route; None in lease mode."""
     judgements: tuple[Judgement, ...] = ()
@@ -127,106 +125,107 @@ _CREDENTIALS: Final = frozenset(
 _ASKS_THE_SERVER: Final = frozenset({RequestKind.API_SERVER, RequestKind.INTERNAL})
 _NOT_ANSWERED: Final = frozenset({VerdictReason.UNREACHABLE, VerdictReason.CERTIFICATE_UNTRUSTED})
 
-Found = tuple[str, ConditionStatus, str, str]
+Found = tuple[ConditionStatus, str, str]
+"""Status, reason and message of a condition."""
 
 
 def conditions(
     facts: ShootStatus, before: tuple[ShootCondition, ...], now: float
 ) -> tuple[ShootCondition, ...]:
     """The conditions as of `now`; one whose status has not changed keeps its `since`."""
+    nodes = ("LeasesRenewed", _renewed(facts))
+    if facts.paths is not None:
+        nodes = ("ExternalPathReachable", _external(facts.paths))
     found = (
-        _reachable(facts.result),
-        _renewed(facts) if facts.paths is None else _external(facts),
-        _credentials(facts.result),
-        _protection(facts),
-        _scaling(facts),
-        _paused(facts.effective),
+        ("APIServerReachable", _reachable(facts.result)),
+        nodes,
+        ("CredentialsValid", _credentials(facts.result)),
+        ("ProtectionActive", _protection(facts)),
+        ("ScalingSucceeded", _scaling(facts)),
+        ("Paused", _paused(facts.effective)),
     )
     since = {(each.type, each.status): each.since for each in before}
-    return tuple(ShootCondition(*each, since.get(each[:2], now)) for each in found)
+    return tuple(
+        ShootCondition(kind, *each, since.get((kind, each[0]), now)) for kind, each in found
+    )
 
 
 def _reachable(result: Tally | PathReading | Failure | None) -> Found:
-    kind = "APIServerReachable"
     if result is None or (isinstance(result, Failure) and result.reason in _CREDENTIALS):
-        return kind, ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
+        return ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
     if isinstance(result, Failure) and result.probe in _ASKS_THE_SERVER:
         answered = (
             ConditionStatus.FALSE if result.reason in _NOT_ANSWERED else ConditionStatus.UNKNOWN
         )
-        return kind, answered, result.reason, result.message
-    return kind, ConditionStatus.TRUE, "Answered", "the API server answers"
+        return answered, result.reason, result.message
+    return ConditionStatus.TRUE, "Answered", "the API server answers"
 
 
 def _renewed(facts: ShootStatus) -> Found:
-    kind, decision = "LeasesRenewed", facts.decision
+    decision = facts.decision
     if decision is None or not isinstance(facts.result, Tally):
-        return kind, ConditionStatus.UNKNOWN, "NotRead", "the leases could not be read"
+        return ConditionStatus.UNKNOWN, "NotRead", "the leases could not be read"
     if facts.facts.vanished:
-        return kind, ConditionStatus.UNKNOWN, decision.reason, decision.message
+        return ConditionStatus.UNKNOWN, decision.reason, decision.message
     expired = facts.result.candidates.expired
     status = ConditionStatus.FALSE if expired else ConditionStatus.TRUE
     if facts.result.candidates.unknown and not expired:
         status = ConditionStatus.UNKNOWN
-    return kind, status, decision.reason, decision.message
+    return status, decision.reason, decision.message
 
 
-def _external(facts: ShootStatus) -> Found:
-    kind = "ExternalPathReachable"
-    seen = {each.route: each for each in facts.paths or ()}.get(Route.EXTERNAL)
+def _external(paths: tuple[PathView, ...]) -> Found:
+    seen = {each.route: each for each in paths}.get(Route.EXTERNAL)
     if seen is None:
         text = "the external path has not been tried yet"
-        return kind, ConditionStatus.UNKNOWN, "NotProbed", text
+        return ConditionStatus.UNKNOWN, "NotProbed", text
     if seen.failure is None:
         text = "the API server answers through the external path"
-        return kind, ConditionStatus.TRUE, "Answered", text
+        return ConditionStatus.TRUE, "Answered", text
     status = ConditionStatus.FALSE if seen.counted else ConditionStatus.UNKNOWN
-    return kind, status, seen.failure.reason, seen.failure.message
+    return status, seen.failure.reason, seen.failure.message
 
 
 def _credentials(result: Tally | PathReading | Failure | None) -> Found:
-    kind = "CredentialsValid"
     if isinstance(result, Failure):
         if result.reason in _CREDENTIALS:
-            return kind, ConditionStatus.FALSE, result.reason, result.message
+            return ConditionStatus.FALSE, result.reason, result.message
         if result.probe in _ASKS_THE_SERVER:
-            return kind, ConditionStatus.UNKNOWN, result.reason, "the API server did not say"
+            return ConditionStatus.UNKNOWN, result.reason, "the API server did not say"
     if result is None:
-        return kind, ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
-    return kind, ConditionStatus.TRUE, "Accepted", "the API server accepts the kubeconfig"
+        return ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
+    return ConditionStatus.TRUE, "Accepted", "the API server accepts the kubeconfig"
 
 
 def _protection(facts: ShootStatus) -> Found:
-    kind = "ProtectionActive"
     if facts.protected_since is not None:
         text = "controllers are scaled down, or were and are coming back"
-        return kind, ConditionStatus.TRUE, "MeltdownKeyPresent", text
-    return kind, ConditionStatus.FALSE, "NoMeltdownKey", "no dependent carries the meltdown key"
+        return ConditionStatus.TRUE, "MeltdownKeyPresent", text
+    return ConditionStatus.FALSE, "NoMeltdownKey", "no dependent carries the meltdown key"
 
 
 def _paused(effective: EffectiveOverrides) -> Found:
     pause = effective.covering
     if pause is None:
-        return "Paused", ConditionStatus.FALSE, "NotPaused", "this shoot is not paused"
+        return ConditionStatus.FALSE, "NotPaused", "this shoot is not paused"
     of_all = "all shoots" if pause is effective.global_pause else "this shoot"
     scope = f"{pause.scope[:1].upper()}{pause.scope[1:]}"
     reason = f"Paused{scope}" if pause.problem is None else "Unreadable"
     text = f"{pause.author} paused {of_all} until {rfc3339(pause.until)}: {pause.reason}"
-    return "Paused", ConditionStatus.TRUE, reason, text
+    return ConditionStatus.TRUE, reason, text
 
 
 def _scaling(facts: ShootStatus) -> Found:
-    kind = "ScalingSucceeded"
     failures = (*filter(None, [facts.scaling_failure]), *facts.unavailable)
     if failures:
-        return kind, ConditionStatus.FALSE, "ScalingFailed", "; ".join(failures)
+        return ConditionStatus.FALSE, "ScalingFailed", "; ".join(failures)
     if facts.last_run is None:
         text = "nothing has been scaled since this process started"
-        return kind, ConditionStatus.UNKNOWN, "NotScaled", text
+        return ConditionStatus.UNKNOWN, "NotScaled", text
     text = "the last scaling run went well"
     if facts.last_run.failed:
         text = "what the last scaling run could not do has been done since"
-    return kind, ConditionStatus.TRUE, "Scaled", text
+    return ConditionStatus.TRUE, "Scaled", text
 
 
 class StatusTracker:
@@ -282,8 +281,8 @@ def _message(known: ShootStatus, reason: str) -> str:
     said = decision.message
     if reason == state.SCALING_FAILED:
         said += f"; scaling failed: {known.scaling_failure}"
-    elif reason != decision.reason and known.kept_back is not None:
-        said += f"; {known.kept_back}"
+    elif reason != decision.reason and known.facts.kept_back is not None:
+        said += f"; {known.facts.kept_back[1]}"
     if known.less_often:
         said += f"; {schedule.PROBED_LESS_OFTEN}"
     if known.protected_since is None or not known.at_zero:

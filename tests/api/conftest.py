@@ -1,6 +1,7 @@
 """The application on hand-made facts; requests go straight into it."""
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ audit = new(lambda: AuditLog(lambda: NOW))
 
 
 @pytest.fixture
-def given(
+def fakes(
     *,
     shoots,
     process,
@@ -61,20 +62,15 @@ def given(
     policy,
     authority,
     audit,
-) -> Context:
+) -> SimpleNamespace:
+    """All of them."""
+    return SimpleNamespace(**locals())
+
+
+@pytest.fixture
+def given(fakes) -> Context:
     """What the application is given."""
-    return context(
-        shoots,
-        process,
-        weeders,
-        endpoints=endpoints,
-        policy=policy,
-        overrides=overrides,
-        scaling_runs=scaling_runs,
-        resources=resources,
-        authority=authority,
-        audit=audit,
-    )
+    return context(**vars(fakes))
 
 
 @pytest.fixture

@@ -7,14 +7,10 @@ import pytest
 from app.api import presenting
 from app.core.model.endpoints import (
     CachedResult,
-    Effect,
     GateReason,
-    ProbeOutcome,
-    ProbeType,
-    Waiting,
 )
 from app.prober.status import ConditionStatus, ShootCondition
-from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, gate, healthy
+from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, healthy
 
 LIST = "/api/v1/shoots"
 PATH = f"{LIST}/{NAMESPACE}"
@@ -39,58 +35,6 @@ def shown(client, shoots, endpoints):
     return of
 
 
-# Probes.
-
-
-def test_a_probe_of_a_host_says_what_is_known_of_it(shown):
-    found = shown(endpoint(gate=GateReason.PASSING, effect=Effect.GATE_SCALE_DOWN))
-    assert found["endpointProbes"] == [
-        {
-            "name": "canary",
-            "type": "Readiness",
-            "effect": "GateScaleDown",
-            "target": {"host": "canary.example.org", "pod": None, "container": None},
-            "result": "Success",
-            "counted": True,
-            "since": "2027-01-15T07:50:00Z",
-            "lastTime": "2027-01-15T07:59:56Z",
-            "lastResult": "Success",
-            "message": "HTTP 200",
-            "waiting": None,
-            "gate": "Open",
-        }
-    ]
-    assert found["endpointProbesTotal"] == 1
-
-
-def test_a_probe_of_a_container_that_has_not_run_has_nulls(shown):
-    view = endpoint(
-        "etcd",
-        container("etcd-main-0"),
-        CachedResult.UNKNOWN,
-        type=ProbeType.STARTUP,
-        counted=False,
-        since=None,
-        last_run=None,
-        last_outcome=None,
-        message="",
-        waiting=Waiting.INITIAL_DELAY,
-    )
-    [found] = shown(view)["endpointProbes"]
-    assert found["target"] == {"host": None, "pod": "etcd-main-0", "container": "etcd"}
-    assert (found["result"], found["counted"], found["since"]) == ("Unknown", False, None)
-    assert (found["lastTime"], found["lastResult"], found["message"]) == (None, None, "")
-    assert (found["waiting"], found["gate"]) == ("InitialDelay", None)
-
-
-def test_the_last_run_may_say_something_else_than_the_result(shown):
-    [found] = shown(endpoint(last_outcome=ProbeOutcome.ERROR, message="no port named web"))[
-        "endpointProbes"
-    ]
-    assert (found["result"], found["lastResult"]) == ("Success", "Error")
-    assert found["message"] == "no port named web"
-
-
 @pytest.mark.parametrize(
     ("reason", "state"),
     [
@@ -102,14 +46,6 @@ def test_the_last_run_may_say_something_else_than_the_result(shown):
 def test_only_a_gate_whose_targets_all_fail_is_closed(shown, reason, state):
     [found] = shown(endpoint(gate=reason))["endpointProbes"]
     assert found["gate"] == state
-
-
-def test_what_a_target_said_is_one_short_line_without_control_characters(shown):
-    nasty = "HTTP 500: \x1b[2J\n\u202e" + "x" * 5_000
-    found = shown(endpoint(message=nasty), gates=(gate(message=nasty),))
-    for said in (found["endpointProbes"][0]["message"], found["gates"][0]["message"]):
-        assert said.isprintable()
-        assert len(said) <= 301
 
 
 def test_probes_are_listed_by_name_and_target(shown):
@@ -149,29 +85,6 @@ def test_a_closed_gate_is_shown_before_failures_that_hold_back_nothing(shown):
     closed = endpoint("z", result=CachedResult.FAILURE, gate=GateReason.FAILING)
     found = shown(*ill, closed)["endpointProbes"]
     assert (found[-1]["name"], found[-1]["gate"]) == ("z", "Closed")
-
-
-# Gates.
-
-
-def test_a_gate_says_why_it_is_closed_and_one_without_targets_is_there_too(shown):
-    closed, open_ = gate("lb", GateReason.FAILING), gate("canary", GateReason.NO_TARGET)
-    assert shown(gates=(closed, open_))["gates"] == [
-        {
-            "name": "canary",
-            "state": "Open",
-            "reason": "NoTarget",
-            "message": "the gate canary says NoTarget",
-            "since": "2027-01-15T07:59:30Z",
-        },
-        {
-            "name": "lb",
-            "state": "Closed",
-            "reason": "Failing",
-            "message": "the gate lb says Failing",
-            "since": "2027-01-15T07:59:30Z",
-        },
-    ]
 
 
 # Endpoint mode.

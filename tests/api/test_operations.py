@@ -7,98 +7,25 @@ import pytest
 from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
 from app.core.errors import OperationGone
-from app.core.model.scaling_runs import (
-    OperationPhase,
-    RunStep,
-    ScalingRunStatus,
-    StepPhase,
-    Trigger,
-)
+from app.core.model.scaling_runs import OperationPhase, RunStep, StepPhase, Trigger
 from app.core.model.workloads import Direction
-from tests.api.facts import CA, KCM, MCM, NAMESPACE, NOW
+from tests.api.facts import CA, KCM, MCM, NAMESPACE, NOW, run
 
 LIST = "/api/v1/operations"
 
 
 def operation(name="op-1", namespace=NAMESPACE, **more):
-    found = ScalingRunStatus(
-        name,
-        namespace,
-        Direction.DOWN,
-        Trigger.AUTO,
-        OperationPhase.RUNNING,
-        NOW - 60,
-        reason="63 of 100 node leases are older than 30 s",
-    )
-    return replace(found, **more)
+    how = {"direction": Direction.DOWN, "trigger": Trigger.AUTO, "namespace": namespace}
+    return run(name, **how | more)
 
 
 def manual(name="op-2", **more):
-    return operation(name, trigger=Trigger.MANUAL, author="alice", direction=Direction.UP, **more)
+    return run(name, author="alice", **more)
 
 
 def ids(answer):
     assert answer.status_code == 200, answer.text
     return [each["id"] for each in answer.json()["items"]]
-
-
-# One.
-
-
-def test_an_operation_says_the_same_end_as_its_hold_which_is_written_in_whole_seconds(
-    client, scaling_runs
-):
-    scaling_runs.add(manual(hold_until=NOW + 1740.2))
-    assert client.get(f"{LIST}/op-2").json()["holdUntil"] == "2027-01-15T08:29:01Z"
-
-
-def test_an_operation_has_its_steps_with_their_times(client, scaling_runs):
-    steps = (
-        RunStep(KCM, 0, StepPhase.DONE, "", NOW - 59, NOW - 58, NOW - 40, before=0, after=2),
-        RunStep(MCM, 1, StepPhase.FAILED, "not ready\x1b within 2m0s", NOW - 40),
-    )
-    scaling_runs.add(manual(started=NOW - 59, message="1 of 2", hold_until=NOW + 1740, steps=steps))
-    assert client.get(f"{LIST}/op-2").json() == {
-        "id": "op-2",
-        "namespace": NAMESPACE,
-        "direction": "up",
-        "trigger": "manual",
-        "phase": "Running",
-        "created": "2027-01-15T07:59:00Z",
-        "started": "2027-01-15T07:59:01Z",
-        "ended": None,
-        "author": "alice",
-        "verified": True,
-        "reason": "63 of 100 node leases are older than 30 s",
-        "message": "1 of 2",
-        "forced": False,
-        "carriedOn": False,
-        "holdUntil": "2027-01-15T08:29:00Z",
-        "steps": [
-            {
-                "resource": "Deployment/kube-controller-manager",
-                "level": 0,
-                "phase": "Done",
-                "message": "",
-                "started": "2027-01-15T07:59:01Z",
-                "written": "2027-01-15T07:59:02Z",
-                "ended": "2027-01-15T07:59:20Z",
-                "before": 0,
-                "after": 2,
-            },
-            {
-                "resource": "Deployment/machine-controller-manager",
-                "level": 1,
-                "phase": "Failed",
-                "message": "not ready within 2m0s",
-                "started": "2027-01-15T07:59:20Z",
-                "written": None,
-                "ended": None,
-                "before": None,
-                "after": None,
-            },
-        ],
-    }
 
 
 # Who may.

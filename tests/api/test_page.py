@@ -19,25 +19,16 @@ from app.core.model.callers import Caller, Role
 from app.core.model.endpoints import GateReason
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
-from app.core.model.weeding import (
-    DeletedPod,
-    DeletionResult,
-    KeepReason,
-    KeptPod,
-    OwnerView,
-    ServiceKey,
-    ServiceStatus,
-    WeederPolicy,
-)
-from app.core.model.workloads import Direction
+from app.core.model.scaling_runs import OperationPhase, Trigger
+from app.core.model.weeding import KeepReason, KeptPod, WeederPolicy
 from app.core.ports import Permission
 from app.core.reporting.audit import Attempt
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import ScalingNotice
 from tests.api.facts import (
     HOME,
     NAMESPACE,
     NOW,
+    deleted,
     endpoint,
     gate,
     healthy,
@@ -47,8 +38,11 @@ from tests.api.facts import (
     protected,
     recovery,
     request,
+    run,
+    service,
 )
 from tests.api.fakes import FakeAuthority, application, context
+from tests.support.notices import OF_KIND
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PAGES = ["/", f"/shoots/{NAMESPACE}", "/operations", "/weeders", "/audit", "/config"]
@@ -178,26 +172,15 @@ def test_without_javascript_the_other_pages_are_read_too(
 ):
     shoots.add(protected())
     process.loops = (Loop.PROBER, Loop.WEEDER)
-    key = ServiceKey(NAMESPACE, "kube-apiserver")
-    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(recovery(key),)))
-    scaling_runs.add(
-        ScalingRunStatus(
-            "op-1",
-            NAMESPACE,
-            Direction.DOWN,
-            Trigger.AUTO,
-            OperationPhase.DONE,
-            NOW - 60,
-            "63 of 100 leases",
-            ended=NOW - 57,
-        )
-    )
+    weeders.add(service(recovery()))
+    done = run(phase=OperationPhase.DONE, created=NOW - 60, ended=NOW - 57)
+    scaling_runs.add(replace(done, trigger=Trigger.AUTO, reason="63 of 100 leases"))
     audit.note(
         Attempt("r1", "PUT", "/x", "10.0.0.1", 200, caller="eve", action="pause", reason="works")
     )
-    run = words_of(page_of(client, "/operations"))
-    assert "took 3s" in run
-    assert "63 of 100 leases" in run
+    text = words_of(page_of(client, "/operations"))
+    assert "took 3s" in text
+    assert "63 of 100 leases" in text
     assert "became ready" in words_of(page_of(client, "/weeders"))
     assert "eve" in page_of(client, "/audit")
     assert "probeInterval" in page_of(client, "/config")
@@ -205,15 +188,12 @@ def test_without_javascript_the_other_pages_are_read_too(
 
 def test_a_recovery_says_what_was_deleted_and_what_was_left_and_why(client, process, weeders):
     process.loops = (Loop.WEEDER,)
-    owner = OwnerView("apps/v1", "ReplicaSet", "kcm-1", "uid-1")
-    deleted = DeletedPod("kcm-1-a", "u", owner, NOW - 9, DeletionResult.DELETED, "kcm", 283.1)
     kept = KeptPod("kcm-1-b", NOW, KeepReason.NOT_WAITING, "no container waits")
-    key = ServiceKey(NAMESPACE, "kube-apiserver")
-    found = recovery(key, deletions=(deleted,), spared=(kept,))
-    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(found,)))
+    weeders.add(service(recovery(deletions=(deleted(),), spared=(kept,))))
     text = words_of(page_of(client, "/weeders"))
     assert "1 deleted, 0 wait, 1 left alone" in text
-    assert "kcm-1-a ReplicaSet/kcm-1 kcm deleted 4m43.1s" in text
+    pod = "kube-scheduler-5d-x2p ReplicaSet/kube-scheduler-5d kube-scheduler deleted 4m43.123s"
+    assert pod in text
     assert "kcm-1-b not waiting no container waits" in text
 
 
@@ -249,8 +229,7 @@ def test_the_configuration_is_in_the_words_of_its_files(client, process):
 def test_weed_now_is_on_the_page_of_the_weeder_for_each_service(client, process, weeders):
     process.loops = (Loop.WEEDER,)
     process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
-    key = ServiceKey(NAMESPACE, "kube-apiserver")
-    weeders.add(ServiceStatus(key, ready=True, since=NOW - 10))
+    weeders.add(service())
     assert "action-weed" not in page_of(client, "/weeders")
     assert f'data-key="action-weed-{NAMESPACE}-kube-apiserver"' in page_of(
         client, f"/weeders?namespace={NAMESPACE}"
@@ -342,7 +321,7 @@ def test_the_rows_that_were_asked_for_come_with_what_stands_above(client, shoots
 
 def test_a_shoot_says_why(client, shoots, given):
     shoots.add(protected())
-    shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
+    shoots.past.note(ScalingNotice(NAMESPACE, NOW - 60, "ScaledDown", "it went to 0"))
     text = words_of(page_of(client, f"/shoots/{NAMESPACE}"))
     for expected in (
         "63 of 100 node leases are older than 30 s (limit 60%)",
@@ -385,7 +364,7 @@ def test_endpoint_probes_and_gates_say_what_they_found(client, shoots, endpoints
 def test_the_history_is_newest_first(client, shoots):
     shoots.add(healthy())
     for ago in (30, 20, 10):
-        shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW - ago, "Reason", f"{ago} before"))
+        shoots.past.note(ScalingNotice(NAMESPACE, NOW - ago, "Reason", f"{ago} before"))
     _, _, history = page_of(client, f"/shoots/{NAMESPACE}").partition('id="history"')
     assert re.findall(r"(\d+) before", history) == ["10", "20", "30"]
 
@@ -393,7 +372,7 @@ def test_the_history_is_newest_first(client, shoots):
 def test_the_history_can_be_had_of_one_kind(client, shoots):
     shoots.add(healthy())
     for kind in (NoticeKind.SCALE, NoticeKind.OVERRIDE):
-        shoots.past.note(Notice(kind, NAMESPACE, NOW, "Reason", f"about {kind}"))
+        shoots.past.note(OF_KIND[kind](NAMESPACE, NOW, "Reason", f"about {kind}"))
     html = page_of(client, f"/shoots/{NAMESPACE}?kind=Scale")
     _, _, history = html.partition('id="history"')
     assert "about Scale" in history
@@ -402,7 +381,7 @@ def test_the_history_can_be_had_of_one_kind(client, shoots):
 
 def test_text_of_others_stays_text(client, shoots, overrides):
     shoots.add(replace(protected(), message=HOSTILE, reason=HOSTILE))
-    shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
+    shoots.past.note(ScalingNotice(NAMESPACE, NOW, HOSTILE, HOSTILE * 200))
     overrides.add(
         pause(reason=HOSTILE, author=HOSTILE),
         pause(name="kubectl", reason=HOSTILE, author=HOSTILE),
@@ -587,19 +566,8 @@ def test_what_replaces_a_pause_is_offered_to_those_who_may(shoots, overrides):
 
 def test_a_refused_scaling_run_says_why(client, shoots, scaling_runs):
     shoots.add(healthy())
-    run = ScalingRunStatus(
-        "op-1",
-        NAMESPACE,
-        Direction.UP,
-        Trigger.MANUAL,
-        OperationPhase.REFUSED,
-        NOW - 5,
-        "by hand",
-        "alice",
-        ended=NOW - 4,
-        message="the shoot is not probed",
-    )
-    scaling_runs.add(run)
+    refused = {"phase": OperationPhase.REFUSED, "message": "the shoot is not probed"}
+    scaling_runs.add(run(ended=NOW, **refused))
     for path in ("/operations", f"/shoots/{NAMESPACE}"):
         text = words_of(page_of(client, path))
         assert "⊘ Refused scale up" in text
@@ -616,10 +584,7 @@ def test_a_refused_scaling_run_says_why(client, shoots, scaling_runs):
     ],
 )
 def test_how_long_verdicts_are_held_is_said(client, scaling_runs, phase, hold_until, said):
-    run = ScalingRunStatus(
-        "op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, phase, NOW - 5, hold_until=hold_until
-    )
-    scaling_runs.add(run)
+    scaling_runs.add(run(phase=phase, hold_until=hold_until))
     text = words_of(page_of(client, "/operations"))
     if said is None:
         assert "Verdicts are held" not in text

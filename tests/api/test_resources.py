@@ -60,33 +60,6 @@ def test_where_the_seed_has_no_time_for_those_who_probe_they_are_told_when_to_co
     assert "caller" not in f"{problem['title']} {problem['detail']}", "who did not cause it"
 
 
-def test_each_dependent_is_there_as_it_is_now_with_its_etag(client, resources):
-    answer = client.get(LIST)
-    assert answer.status_code == 200
-    kcm, mcm, ca = answer.json()["items"]
-    assert kcm == {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "name": "kube-controller-manager",
-        "optional": False,
-        "scaleUpLevel": 0,
-        "scaleDownLevel": 1,
-        "replicas": {"spec": 2, "ready": 2, "saved": None},
-        "ignoreScaling": False,
-        "protectionActive": False,
-        "annotations": {},
-        "etag": workloads.resource_etag(workload(KCM, 2)),
-    }
-    assert mcm["annotations"] == {ann.MELTDOWN: "", ann.REPLICAS: "3"}
-    assert (mcm["replicas"]["spec"], mcm["replicas"]["saved"]) == (0, 3)
-    assert (ca["name"], ca["replicas"]["spec"], ca["annotations"], ca["etag"]) == (
-        CA.name,
-        None,
-        None,
-        None,
-    )
-
-
 def test_the_etag_of_the_answer_covers_all_of_them_whatever_the_page(client, resources):
     whole = client.get(LIST)
     page = client.get(LIST, params={"limit": 1})

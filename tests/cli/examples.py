@@ -1,309 +1,128 @@
-"""Answers of the API, as its page has them."""
+"""Answers of the API: the examples of its schemas, with what a view has to show besides."""
 
 from typing import Any
 
-SHOOT: dict[str, Any] = {
-    "namespace": "shoot--acme--prod",
-    "state": "Protected",
-    "reason": "LeasesExpired",
-    "message": "63 of 100 node leases are older than 30s (limit 60%)",
-    "since": "2027-01-15T07:48:00Z",
-    "conditions": [
-        {
-            "type": "APIServerReachable",
-            "status": "True",
-            "reason": "Answered",
-            "message": "the API server answers",
-            "lastTransitionTime": "2027-01-15T06:00:00Z",
-        }
-    ],
-    "probe": {
-        "lastTime": "2027-01-15T07:59:58Z",
-        "nextTime": "2027-01-15T08:00:03Z",
-        "durationSeconds": 0.021,
-        "verdict": "Hold",
-        "wouldBe": "ScaleDown",
-        "count": 812,
-        "consecutiveFailures": 3,
-    },
-    "leases": {
-        "asOf": "2027-01-15T07:59:58Z",
-        "candidates": 100,
-        "expired": 63,
-        "unknown": 2,
-        "candidatesAsOf": "2027-01-15T07:59:58Z",
-        "fraction": 0.63,
-        "threshold": 0.6,
-        "expiryAfter": "30s",
-        "excluded": {"NotManaged": 2, "NoMachine": 1},
-    },
-    "resources": [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": "kube-controller-manager",
-            "optional": False,
-            "scaleUpLevel": 0,
-            "scaleDownLevel": 1,
-            "replicas": {"spec": 0, "ready": 0, "saved": 1},
-            "ignoreScaling": False,
-            "protectionActive": True,
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": "cluster-autoscaler",
-            "optional": True,
-            "scaleUpLevel": 2,
-            "scaleDownLevel": 0,
-            "replicas": {"spec": None, "ready": None, "saved": None},
-            "ignoreScaling": None,
-            "protectionActive": None,
-        },
-    ],
-    "pause": {
-        "name": "api",
-        "covers": "all",
-        "scope": "scaleDown",
-        "reason": "hands off",
-        "author": "jane",
-        "verified": True,
-        "createdAt": "2027-01-15T07:43:00Z",
-        "until": "2027-01-15T08:43:00Z",
-    },
-    "pauses": 1,
-    "hold": None,
-    "endpointProbes": [],
-    "endpointProbesTotal": 0,
-    "gates": [],
+from app.api import schemas
+
+NOW = "2026-11-20T14:10:05Z"
+"""A moment after the examples."""
+PAUSE = schemas.Pause.example(reason="hands off", author="jane")
+HOLD = {
+    "direction": "up",
+    "operation": "op-1",
+    "force": False,
+    "done": False,
+    "reason": "back now",
+    "author": "joe",
+    "createdAt": "2026-11-20T14:05:00Z",
+    "until": "2026-11-20T14:35:00Z",
 }
-UNREACHABLE: dict[str, Any] = {
-    **SHOOT,
+RESOURCE = schemas.LiveResource.example()
+_NOTHING = schemas.Resource.example(
+    name="cluster-autoscaler",
+    optional=True,
+    scaleUpLevel=2,
+    scaleDownLevel=0,
+    replicas={"spec": None, "ready": None, "saved": None},
+    ignoreScaling=None,
+    protectionActive=None,
+)
+_LEASES = schemas.Leases.example(unknown=2, excluded={"NotManaged": 2, "NoMachine": 1})
+SHOOT = schemas.Shoot.example(
+    message="63 of 100 node leases are older than 30s (limit 60%)",
+    probe=schemas.ProbeInfo.example(verdict="Hold", consecutiveFailures=3),
+    leases=_LEASES,
+    resources=[schemas.Resource.example(), _NOTHING],
+    pause=PAUSE | {"covers": "all", "scope": "scaleDown"},
+    pauses=1,
+    endpointProbes=[],
+    endpointProbesTotal=0,
+    gates=[],
+)
+UNREACHABLE: dict[str, Any] = SHOOT | {
     "namespace": "shoot--a--c",
     "state": "Unreachable",
     "reason": "Unreachable",
-    "leases": {**SHOOT["leases"], "asOf": "2027-01-15T07:57:00Z", "expired": 0, "unknown": 0},
     "pause": None,
+    "leases": _LEASES | {"asOf": "2026-11-20T14:07:05Z", "expired": 0, "unknown": 0},
 }
-HEALTHY: dict[str, Any] = {
-    **SHOOT,
+HEALTHY: dict[str, Any] = SHOOT | {
     "namespace": "shoot--a--b",
     "state": "Healthy",
     "reason": "LeasesRenewed",
-    "since": "2027-01-10T08:00:00Z",
-    "leases": {**SHOOT["leases"], "candidates": 3, "expired": 0, "unknown": 0},
-    "resources": [],
     "pause": None,
-    "hold": {
-        "direction": "up",
-        "operation": "op-1",
-        "force": False,
-        "done": False,
-        "reason": "back now",
-        "author": "joe",
-        "createdAt": "2027-01-15T07:55:00Z",
-        "until": "2027-01-15T08:25:00Z",
-    },
+    "since": "2026-11-15T14:10:05Z",
+    "leases": _LEASES | {"candidates": 3, "expired": 0, "unknown": 0},
+    "resources": [],
+    "hold": HOLD,
 }
-NODE = {
-    "name": "node-1",
-    "pool": "worker",
-    "zone": "eu-1a",
-    "candidate": False,
-    "reason": "NotManaged",
-    "lease": "Expired",
-    "renewTime": "2027-01-15T07:58:00Z",
-    "ageSeconds": 120.5,
-    "clockOffsetSeconds": -0.25,
-}
-ENTRY = {
-    "time": "2027-01-15T07:48:00Z",
-    "type": "Scale",
-    "verdict": None,
-    "reason": "ScaledDown",
-    "message": "1 to 0",
-    "resource": "Deployment/kube-controller-manager",
-}
-PAUSE = {
-    "covers": "shoot",
-    "scope": "all",
-    "reason": "hands off",
-    "author": "jane",
-    "createdAt": "2027-01-15T08:00:00Z",
-    "until": "2099-01-15T09:00:00Z",
-}
-RESOURCE = {**SHOOT["resources"][0], "annotations": {}, "etag": '"e1"'}
+NODE = schemas.Node.example(candidate=False, reason="NotManaged", clockOffsetSeconds=-0.25)
+ENTRY = schemas.HistoryEntry.example(message="1 to 0")
 
 
 def operation(phase="Running", *steps, **more):
     """A scaling run."""
-    return {
-        "id": "op-1",
-        "namespace": "shoot--a--b",
-        "direction": "up",
-        "trigger": "manual",
-        "phase": phase,
-        "created": "2027-01-15T08:00:00Z",
-        "started": "2027-01-15T08:00:00Z",
-        "ended": None,
-        "author": "jane",
-        "reason": "back now",
-        "message": "",
-        "forced": False,
-        "carriedOn": False,
-        "holdUntil": "2099-01-15T08:30:00Z",
-        "steps": list(steps),
-        **more,
-    }
+    return schemas.Operation.example(id="op-1", phase=phase, steps=list(steps), **more)
 
 
 def step(phase="Done", resource="Deployment/kube-controller-manager", **more):
     """One resource of a scaling run."""
-    return {
-        "resource": resource,
-        "level": 0,
-        "phase": phase,
-        "message": "",
-        "started": "2027-01-15T08:00:01Z",
-        "written": "2027-01-15T08:00:01Z",
-        "ended": "2027-01-15T08:00:09Z",
-        "before": 0,
-        "after": 1,
-        **more,
-    }
+    end = {"ended": "2026-11-20T14:10:04Z"}
+    return schemas.OperationStep.example(phase=phase, resource=resource, **end | more)
 
 
-PLAN = {
-    "namespace": "shoot--a--b",
-    "direction": "up",
-    "levels": [
-        {
-            "level": 0,
-            "steps": [
-                {
-                    "resource": "Deployment/kube-controller-manager",
-                    "action": "Write",
-                    "reason": "ScaledUp",
-                    "before": 0,
-                    "after": 1,
-                    "initialDelay": "10s",
-                    "etag": '"e1"',
-                }
-            ],
-        }
-    ],
-    "etag": '"all"',
-    "replaces": "op-0",
-}
-RECOVERY = {
-    "id": 7,
-    "cause": "Asked",
-    "phase": "Opening",
-    "began": "2027-01-15T08:00:00Z",
-    "due": "2027-01-15T08:00:00Z",
-    "until": "2099-01-15T08:05:00Z",
-    "ended": None,
-    "end": None,
-    "asked": None,
-    "trouble": None,
-    "queued": 0,
-    "deletions": [],
-    "spared": [],
-}
-
-DELETED = {
-    "pod": "kube-scheduler-5d-x2p",
-    "owner": "ReplicaSet/kube-scheduler-5d",
-    "time": "2027-01-15T07:59:00Z",
-    "result": "deleted",
-    "container": "kube-scheduler",
-    "sparedBackoff": "2m31s",
-}
-SPARED = {
-    "pod": "vpa-7-abc",
-    "time": "2027-01-15T07:59:00Z",
-    "reason": "NotWaiting",
-    "message": "none of its containers waits",
-}
-WEEDER = {
-    "namespace": "shoot--a--b",
-    "service": "kube-apiserver",
-    "ready": True,
-    "since": "2027-01-15T07:59:00Z",
-    "failing": None,
-    "recoveries": [
-        {
-            **RECOVERY,
-            "cause": "BecameReady",
-            "phase": "Watching",
-            "began": "2027-01-15T07:59:00Z",
-            "until": "2027-01-15T08:04:00Z",
-            "queued": 1,
-            "deletions": [DELETED],
-            "spared": [SPARED],
-        },
-        {
-            **RECOVERY,
-            "id": 6,
-            "phase": "Ended",
-            "began": "2027-01-15T07:00:00Z",
-            "ended": "2027-01-15T07:05:00Z",
-            "end": "Completed",
-            "asked": {"author": "jane", "reason": "it hangs", "despite": None},
-            "trouble": "may not delete pods",
-        },
-    ],
-}
-STATUS = {
-    "version": "1.2.3",
-    "startedAt": "2027-01-15T07:00:00Z",
-    "role": "leader",
-    "dryRun": False,
-    "leaders": {
+_STEP = schemas.PlannedStep.example(initialDelay="10s")
+PLAN = schemas.Plan.example(levels=[{"level": 0, "steps": [_STEP]}], replaces="op-0")
+RECOVERY = schemas.Recovery.example(cause="Asked", phase="Opening", deletions=[], spared=[])
+WEEDER = schemas.Weeder.example(
+    recoveries=[
+        schemas.Recovery.example(queued=1),
+        RECOVERY
+        | {"phase": "Ended", "ended": "2026-11-20T14:25:00Z", "end": "Completed", "id": 6}
+        | {"asked": schemas.Asked.example(), "trouble": "may not delete pods"},
+    ]
+)
+_KCM = {"group": "apps", "resource": "deployments", "name": "kube-controller-manager"}
+STATUS = schemas.Status.example(
+    leaders={
         "prober": {"identity": "dwd-7f9_1", "address": "10.0.0.7:8080"},
-        "weeder": {"identity": None, "address": None},
+        "weeder": schemas.Leader.example(identity=None),
     },
-    "counts": {"Protected": 2, "Failing": 0, "Healthy": 27},
-    "pause": PAUSE,
-    "featuresOff": [{"feature": "api", "reason": "no TLS"}],
-    "missingPermissions": [
-        {
-            "verb": "patch",
-            "group": "apps",
-            "resource": "deployments",
-            "name": "kube-controller-manager",
-            "namespace": None,
-            "feature": None,
-        },
-        {
-            "verb": "create",
-            "group": "",
-            "resource": "configmaps",
-            "name": None,
-            "namespace": "garden",
-            "feature": "overrides",
-        },
+    counts={"Protected": 2, "Failing": 0, "Healthy": 27},
+    pause=PAUSE,
+    featuresOff=[{"feature": "api", "reason": "no TLS"}],
+    missingPermissions=[
+        schemas.MissingPermission.example(verb="patch", **_KCM),
+        schemas.MissingPermission.example(
+            verb="create", resource="configmaps", namespace="garden", feature="overrides"
+        ),
     ],
-    "configWarnings": [{"path": "probeIntervall", "line": 3, "message": "unknown key"}],
-    "foundUnconfigured": ["Deployment/x in shoot--a--b"],
-    "selectorsWithoutPods": ["kube-apiserver[0]"],
+    configWarnings=[schemas.ConfigFinding.example(message="unknown key")],
+    foundUnconfigured=["Deployment/x in shoot--a--b"],
+    selectorsWithoutPods=["kube-apiserver[0]"],
+)
+ATTEMPT = schemas.AuditEntry.example(times=3, status=403, problem="urn:x", after=None)
+CANARY = schemas.EndpointProbe.example(
+    result="Failure",
+    since="2026-11-20T14:09:23Z",
+    lastResult="Failure",
+    message="no connection",
+    gate="Closed",
+)
+ETCD = CANARY | {
+    "name": "etcd",
+    "type": "Startup",
+    "effect": "Observe",
+    "result": "Unknown",
+    "target": {"host": None, "pod": "etcd-main-0", "container": "etcd"},
+    "counted": False,
+    **dict.fromkeys(("since", "lastTime", "lastResult", "gate")),
+    "message": "",
+    "waiting": "InitialDelay",
 }
-ATTEMPT = {
-    "time": "2027-01-15T07:59:00Z",
-    "firstTime": "2027-01-15T07:58:00Z",
-    "times": 3,
-    "request": "abc",
-    "method": "PUT",
-    "path": "/api/v1/shoots/shoot--a--b/pause",
-    "peer": "10.0.0.1",
-    "caller": "jane",
-    "claimed": "jane.doe@example.org",
-    "action": "pause",
-    "namespace": "shoot--a--b",
-    "target": None,
-    "reason": "hands off",
-    "status": 403,
-    "problem": "urn:x",
-    "before": None,
-    "after": None,
-}
+GATE = schemas.Gate.example(
+    state="Closed",
+    reason="Failing",
+    message="the gate canary is closed, its target fails: no connection",
+    since="2026-11-20T14:09:23Z",
+)

@@ -74,6 +74,18 @@ def test_names_are_alone_one_on_each_line(row, api, dwd):
 
 
 @pytest.mark.parametrize(
+    ("name", "more"),
+    [("shoots", True), ("operations", True), ("services", True), ("one shoot", False)],
+)
+def test_a_wide_table_has_more_columns_where_there_is_more_to_say(name, more, api, dwd):
+    api.on(ROWS[name]["asks"], answer(ROWS[name]))
+    narrow, wide = (
+        dwd(*shlex.split(ROWS[name]["dwd"]), *each).lines for each in ((), ("-o", "wide"))
+    )
+    assert (len(wide[0]) > len(narrow[0])) is more
+
+
+@pytest.mark.parametrize(
     "body",
     [b"<html>", b"[" * 100_000, b'{"items": ["\xff\xfe"]}'],
     ids=["HTML", "depth", "no UTF-8"],

@@ -45,17 +45,6 @@ def test_the_leader_that_a_standby_names_is_asked_with_the_same_request(api, dwd
     assert asked.headers["Authorization"] == f"Bearer {TOKEN}"
 
 
-def test_the_address_may_be_an_url(api, dwd, leader):
-    api.on(SHOOTS, standby(leader.url))
-    assert dwd("shoots").code == 0
-
-
-def test_the_process_of_the_other_loop_is_asked(api, dwd, leader):
-    api.on(SHOOTS, elsewhere(leader.url))
-    assert dwd("shoots").code == 0
-    assert leader.lines == [SHOOTS]
-
-
 def test_the_leader_of_the_other_loop_is_found_by_two_steps(api, dwd, leader):
     with FakeApi() as between:
         between.on(SHOOTS, standby(f"127.0.0.1:{leader.port}"))
@@ -93,14 +82,6 @@ def test_a_standby_that_names_itself_is_asked_once(api, dwd):
     api.on(SHOOTS, standby(f"127.0.0.1:{api.port}"))
     assert dwd("shoots").code == 6
     assert api.lines == [SHOOTS]
-
-
-def test_the_next_page_is_asked_of_the_leader(api, dwd, leader):
-    api.on(SHOOTS, standby(f"127.0.0.1:{leader.port}"))
-    leader._replies.clear()
-    leader.on(SHOOTS, page(following="t"), page())
-    assert dwd("shoots").code == 0
-    assert [len(api.asked), len(leader.asked)] == [1, 2]
 
 
 def test_where_nobody_leads_nobody_is_followed(api, dwd):
@@ -171,12 +152,6 @@ def test_a_peer_without_an_url_is_nobody(api, dwd):
     api.on(SHOOTS, elsewhere(None))
     ran = dwd("shoots")
     assert (ran.code, ran.err) == (6, "dwd: Elsewhere: another process\n")
-
-
-@pytest.mark.parametrize("peer", ["ftp://a", "http://a/b", "http://u:p@a", "http://a:99999", "x"])
-def test_a_peer_whose_url_is_none_is_not_asked(peer, api, dwd):
-    api.on(SHOOTS, elsewhere(peer))
-    assert dwd("shoots").code == 6
 
 
 @pytest.mark.looptime(False)

@@ -95,6 +95,7 @@ def test_a_leader_is_asked_as_the_standby_was_unless_its_address_says_otherwise(
 
 def test_a_peer_is_no_step_down_from_tls():
     assert transports.of_peer(SECURE, "http://peer:8080") is None
+    assert transports.of_peer(PLAIN, "http://peer/path") is None
     assert transports.of_peer(PLAIN, "https://peer") == Origin("https", "peer", 443)
 
 

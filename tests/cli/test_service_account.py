@@ -385,10 +385,6 @@ def test_a_token_that_ends_in_mid_session_is_renewed_and_the_request_sent_again(
     assert [each.headers["Authorization"][7:] for each in api.asked] == ["one", "two"]
 
 
-def test_a_token_is_in_no_repr(tokens):
-    assert "minted" not in repr(tokens)
-
-
 # TLS. What a seed lets whom make, and what its tokens are worth, is in tests/contract/test_service_account.py.
 
 

@@ -209,7 +209,7 @@ async def test_people_see_nodes_and_history_below_the_shoot(make):
     session, _, out, _ = make(examples.SHOOT, page(examples.NODE), page(examples.ENTRY))
     await shoots.shoots(session, ShootsSettings(nodes=True, history=True), (NAME,))
     found = out.getvalue()
-    assert found.index("CONDITION") < found.index("node-1") < found.index("ScaledDown")
+    assert found.index("CONDITION") < found.index("ip-10-250-3-17") < found.index("ScaledDown")
 
 
 # Waiting for a scaling run.
@@ -240,7 +240,7 @@ async def test_waiting_says_each_step_once_and_ends_with_the_run(make):
         "Done       Deployment/kube-controller-manager 0 → 1",
         "Done       scaling run op-1",
     ]
-    assert out.splitlines()[4] == "op-1  Done  scale up of shoot--a--b"
+    assert out.splitlines()[4] == "op-1  Done  scale up of shoot--acme--prod"
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Cancelled"])

@@ -1,5 +1,11 @@
-"""What people see: golden tables of answers, at an instant that is known."""
+"""What people see of the API's answers: each view as `views.txt` has it, at an instant that is known."""
 
+import re
+from pathlib import Path
+
+import pytest
+
+from app.api import schemas
 from app.api.schemas import (
     AuditList,
     HistoryEntry,
@@ -15,348 +21,190 @@ from app.api.schemas import (
 from app.cli import answers, events, operations, overrides, process, shoots, tables, weeders
 from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
+from tests.cli.examples import CANARY, ETCD, GATE, HEALTHY, PAUSE, RECOVERY, SHOOT, STATUS
 
-NOW = parse_rfc3339("2027-01-15T08:00:00Z") or 0.0
-
-
-def text(lines):
-    return "\n".join(line.plain.rstrip() for line in lines) + "\n"
-
-
-def one(data):
-    return answers.of(Shoot, data)
+NOW = parse_rfc3339(examples.NOW) or 0.0
+LATER = NOW + 740
+"""When the recoveries of the examples run."""
 
 
-def test_shoots_are_a_table():
-    found = text(shoots.listed([one(examples.SHOOT), one(examples.HEALTHY)], NOW))
-    assert found == (
-        "NAMESPACE          STATE      REASON         FOR  LEASES                     AT 0  OVERRIDES\n"
-        "shoot--acme--prod  Protected  LeasesExpired  12m  63/100 expired, 2 unknown  1/1   "
-        "paused scaleDown (all shoots), 43m left, jane: hands off\n"
-        "shoot--a--b        Healthy    LeasesRenewed  5d   0/3 expired                -     "
-        "held up, 25m left, scaling run op-1 continues, joe: back now\n"
-    )
+def of(kind, *found):
+    return [answers.of(kind, each) for each in found]
 
 
-def test_a_dependent_that_is_left_alone_is_named_beside_pauses_and_holds():
-    alone = {**examples.SHOOT["resources"][0], "ignoreScaling": True}
-    listed = {**examples.SHOOT, "pause": None, "resources": [alone, examples.SHOOT["resources"][1]]}
-    row = text(shoots.listed([one(listed)], NOW)).splitlines()[1]
-    assert row.endswith("1/1   ignored: kube-controller-manager")
+def listed(*found):
+    return shoots.listed(of(Shoot, *found), NOW)
 
 
-def test_of_several_pauses_the_one_that_acts_is_shown_with_the_number_of_all():
-    shoot = {**examples.SHOOT, "pauses": 3}
-    shoot["pause"] = {**examples.SHOOT["pause"], "name": "night-shift", "verified": False}
-    row = text(shoots.listed([one(shoot)], NOW)).splitlines()[1]
-    says = "jane (unverified): hands off (Pause night-shift) (1 of 3 pauses)"
-    assert row.endswith(f"paused scaleDown (all shoots), 43m left, {says}")
-    assert says in text(shoots.detailed(one(shoot), NOW))
+def detailed(shoot=HEALTHY, **more):
+    return shoots.detailed(answers.of(Shoot, shoot | more), NOW)
 
 
-def test_an_unknown_author_is_not_called_unverified():
-    shoot = {**examples.SHOOT}
-    shoot["pause"] = {**examples.SHOOT["pause"], "author": "unknown", "verified": False}
-    assert "left, unknown: hands off" in text(shoots.listed([one(shoot)], NOW))
+def told(*found):
+    """A line for each event of this name and these data; none for one that people need not see."""
+    return [line for name, data in found if (line := events.told(name, data, "14:10:05"))]
 
 
-def test_pauses_are_a_table():
-    kubectl = {"name": "night-shift", "covers": "shoot", "scope": "all", "verified": False}
-    found = [examples.SHOOT["pause"], {**examples.SHOOT["pause"], **kubectl}]
-    assert text(overrides.pauses([answers.of(Pause, each) for each in found], NOW)) == (
-        "PAUSE        COVERS      SCOPE      LEFT      AUTHOR             REASON\n"
-        "api          all shoots  scaleDown  43m left  jane               hands off\n"
-        "night-shift  this shoot  all        43m left  jane (unverified)  hands off\n"
-    )
+def overridden(kind, before, after, author=None, **of):
+    change = {"namespace": None, "kind": kind, "resource": None, "author": author, **of}
+    return "override", {**change, "before": before, "after": after}
 
 
-def test_leases_that_the_last_probe_could_not_read_are_no_numbers_of_now():
-    shoot = one(examples.UNREACHABLE)
-    row = text(shoots.listed([shoot], NOW)).splitlines()[1]
-    assert row.split() == ["shoot--a--c", "Unreachable", "Unreachable", "12m", "-", "1/1", "-"]
-    assert (
-        "  leases      3m0s ago, and not read since: 0 of 100 expired: 63% (limit 60%); 0 unknown"
-        in text(shoots.detailed(shoot, NOW))
-    )
-
-
-def test_a_seed_without_shoots_says_so():
-    assert text(shoots.listed([], NOW)) == "no shoots\n"
-
-
-def test_one_shoot_has_all_that_is_known():
-    assert text(shoots.detailed(one(examples.SHOOT), NOW)) == (
-        "shoot--acme--prod  Protected (LeasesExpired) since 2027-01-15T07:48:00Z, 12m ago\n"
-        "63 of 100 node leases are older than 30s (limit 60%)\n"
-        "\n"
-        "  last probe  2s ago in 21ms: Hold (the leases alone say ScaleDown); 812 probes, "
-        "3 failed in a row; next 08:00:03\n"
-        "  leases      63 of 100 expired: 63% (limit 60%); 2 unknown; they expire after 30s; "
-        "not counted: 1 NoMachine, 2 NotManaged\n"
-        "  pause       paused scaleDown (all shoots), 43m left, jane: hands off\n"
-        "\n"
-        "RESOURCE                            REPLICAS  READY  SAVED  LEVEL UP  LEVEL DOWN  NOTES\n"
-        "Deployment/kube-controller-manager  0         0      1      0         1           "
-        "scaled down by the watchdog\n"
-        "Deployment/cluster-autoscaler       -         -      -      2         0           "
-        "optional, does not exist\n"
-        "\n"
-        "CONDITION           STATUS  FOR   REASON    MESSAGE\n"
-        "APIServerReachable  True    2h0m  Answered  the API server answers\n"
-    )
-
-
-def test_a_shoot_that_was_never_looked_at_says_so():
-    found = text(shoots.detailed(one({"namespace": "shoot--a--b"}), NOW))
-    assert "  last probe  not yet\n  leases      not read yet\n" in found
-
-
-def test_what_an_older_server_does_not_say_is_shown_as_nothing():
-    assert text(shoots.listed([one({"namespace": "a"})], NOW)).splitlines()[1].split() == [
-        "a",
-        *"------",
-    ]
-
-
-def test_nodes_say_whether_they_count():
-    other = {"name": "node-2", "candidate": None, "reason": "NotRead", "lease": "Missing"}
-    found = [answers.of(Node, each) for each in (examples.NODE, other)]
-    assert text(shoots.nodes(found)) == (
-        "NODE    POOL    ZONE   COUNTS          LEASE    AGE   CLOCK\n"
-        "node-1  worker  eu-1a  no: NotManaged  Expired  2m0s  -0.2s\n"
-        "node-2  -       -      ? NotRead       Missing  -     -\n"
-    )
-    assert text(shoots.nodes([])) == "no nodes\n"
-
-
-def test_history_is_newest_first_as_it_came():
-    assert text(shoots.history([answers.of(HistoryEntry, examples.ENTRY)])) == (
-        "TIME                  WHAT   REASON      MESSAGE\n"
-        "2027-01-15T07:48:00Z  Scale  ScaledDown  Deployment/kube-controller-manager: 1 to 0\n"
-    )
-    assert text(shoots.history([])) == "nothing has happened yet\n"
-
-
-def test_history_names_a_dependent_once():
-    said = "Deployment/kube-controller-manager was scaled down from 1 to 0"
-    found = text(shoots.history([answers.of(HistoryEntry, {**examples.ENTRY, "message": said})]))
-    assert found.splitlines()[1].endswith(f"ScaledDown  {said}")
-
-
-def test_operations_are_a_table_and_one_is_step_by_step():
-    found = answers.of(
-        Operation,
-        examples.operation(
-            "Failed",
-            examples.step(),
-            examples.step("Skipped", "Deployment/x", message="ignored", before=1, after=1),
-            message="it broke",
-            ended="2027-01-15T08:00:30Z",
-            holdUntil="2027-01-15T08:30:00Z",
+OF_KUBECTL = PAUSE | {"name": "night-shift", "verified": False}
+OF_MANY = SHOOT | {"pauses": 3, "pause": SHOOT["pause"] | OF_KUBECTL}
+LEFT_ALONE = [schemas.Resource.example(ignoreScaling=True), *SHOOT["resources"][1:]]
+OF_NOBODY = SHOOT | {"pause": SHOOT["pause"] | {"author": "unknown", "verified": False}}
+NEVER = {"namespace": "a", "service": "etcd", "failing": "it broke"}
+FAILED = examples.operation(
+    "Failed",
+    examples.step(),
+    examples.step("Skipped", "Deployment/x", message="ignored", before=1, after=1),
+    message="it broke",
+    ended="2026-11-20T14:10:30Z",
+)
+STANDBY = STATUS | {"role": "standby", "dryRun": True, "counts": None, "pause": None}
+REFUSED_EARLY = dict.fromkeys(("action", "caller", "claimed", "status")) | {"times": 1}
+ATTEMPTS = {
+    "items": [examples.ATTEMPT, examples.ATTEMPT | REFUSED_EARLY],
+    "metadata": {"since": "2026-11-20T09:12:33Z"},
+}
+WEEDED = {"deletions": 2, "spared": 1, "trouble": "slow"}
+PATHS = [schemas.Condition.example(), schemas.Condition.example(type="ExternalPathReachable")]
+BY_PATHS = {"leases": None, "conditions": PATHS, "probe": SHOOT["probe"]}
+WELL = CANARY | {"gate": "Open", "result": "Success", "message": "HTTP 200"}
+IGNORED = {"namespace": "n", "resource": "Deployment/x"}
+VIEWS = {
+    "shoots are a table": listed(SHOOT, HEALTHY),
+    "a dependent that is left alone is named": listed(
+        SHOOT | {"pause": None, "resources": LEFT_ALONE}
+    ),
+    "of several pauses the one that acts is shown with the number of all": listed(OF_MANY),
+    "an unknown author is not called unverified": listed(OF_NOBODY),
+    "pauses are a table": overrides.pauses(of(Pause, SHOOT["pause"], OF_KUBECTL), NOW),
+    "leases that the last probe could not read are no numbers of now": listed(examples.UNREACHABLE)
+    + shoots.detailed(answers.of(Shoot, examples.UNREACHABLE), NOW)[3:5],
+    "what an older server does not say is shown as nothing": listed({"namespace": "a"}),
+    "in endpoint mode the table has no leases": listed(HEALTHY | BY_PATHS),
+    "one shoot has all that is known": detailed(SHOOT),
+    "a shoot that was never probed": detailed({"namespace": "shoot--a--b"}),
+    "endpoint probes are a table, and a closed gate says why": detailed(
+        endpointProbes=[CANARY, ETCD], endpointProbesTotal=2, gates=[GATE]
+    ),
+    "an open gate is a note, and what is not shown of very many is counted": detailed(
+        endpointProbes=[WELL], endpointProbesTotal=200
+    ),
+    "in endpoint mode the paths are judged, and there are no leases": detailed(SHOOT, **BY_PATHS),
+    "nodes say whether they count": shoots.nodes(
+        of(
+            Node,
+            examples.NODE,
+            {"name": "node-2", "candidate": None, "reason": "NotRead", "lease": "Missing"},
+        )
+    ),
+    "the history names a dependent once": shoots.history(
+        of(
+            HistoryEntry,
+            examples.ENTRY,
+            examples.ENTRY | {"message": "Deployment/kube-controller-manager was scaled down"},
+        )
+    ),
+    "operations are a table": operations.listed(of(Operation, FAILED), NOW + 60),
+    "one operation is step by step": operations.detailed(answers.of(Operation, FAILED), NOW + 60),
+    "a plan is level by level, and says how to do exactly that": operations.planned(
+        answers.of(Plan, examples.PLAN)
+    ),
+    "services are a table of their newest recoveries": weeders.listed(
+        of(Weeder, examples.WEEDER, NEVER | {"ready": False}), LATER
+    ),
+    "one service has each pod, and why others were left": weeders.detailed(
+        answers.of(Weeder, examples.WEEDER), LATER
+    ),
+    "a service that never came back says so": weeders.detailed(answers.of(Weeder, NEVER), NOW),
+    "a recovery that was begun says until when": weeders.begun(
+        "a/b", answers.of(Recovery, RECOVERY), LATER
+    ),
+    "a process says who leads, and what deserves a look": process.told(
+        answers.of(Status, STATUS), NOW
+    ),
+    "a standby does not know the shoots, and a dry run says what it is": process.told(
+        answers.of(Status, STANDBY), NOW
+    )[:4],
+    "wide tables say more of each": [
+        *shoots.listed(of(Shoot, SHOOT), NOW, wide=True),
+        *operations.listed(of(Operation, FAILED), NOW + 60, wide=True),
+        *weeders.listed(of(Weeder, examples.WEEDER, NEVER), LATER, wide=True),
+    ],
+    "attempts are a table, and it is said since when": process.attempts(
+        answers.of(AuditList, ATTEMPTS)
+    ),
+    "where there is nothing that is said": [
+        *listed(),
+        *shoots.nodes([]),
+        *shoots.history([]),
+        *operations.listed([], NOW),
+        *operations.planned(answers.of(Plan, {})),
+        *weeders.listed([], NOW),
+        *process.told(answers.of(Status, STANDBY | {"counts": {"Healthy": 0}}), NOW)[3:4],
+        *process.attempts(answers.of(AuditList, {})),
+    ],
+    "events are a line each": told(
+        ("shoot", SHOOT),
+        ("shoot", HEALTHY | {"endpointProbes": [CANARY, ETCD], "gates": [GATE]}),
+        ("shoot", HEALTHY | {"endpointProbes": [WELL, ETCD], "gates": [GATE | {"state": "Open"}]}),
+        ("operation", examples.operation("Running", examples.step())),
+        (
+            "weeder",
+            {"namespace": "n", "service": "s", "ready": True, "recovery": RECOVERY | WEEDED},
         ),
+        ("shoot-gone", {"namespace": "n"}),
+        ("gap", {"reason": "too old"}),
+        ("end", {"reason": "stopped"}),
+        ("snapshot-end", {"items": 3}),
+        ("comet", {"of a newer server": 1}),
+    ),
+    "a decision is set or ended": told(
+        overridden("pause", None, PAUSE, "jane"),
+        overridden("pause", None, OF_KUBECTL, "jane"),
+        overridden("pause", PAUSE, None, "jane"),
+        overridden("hold", None, examples.HOLD, "joe", namespace="n"),
+        overridden("ignore-scaling", False, True, **IGNORED),
+        overridden("ignore-scaling", True, False, **IGNORED),
+    ),
+}
+SHOWN = dict(
+    re.findall(
+        r"^# (.*)\n((?:(?!# ).*\n)*?)(?:\n(?=# )|\Z)",
+        (Path(__file__).parent / "views.txt").read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
-    assert text(operations.listed([found], NOW + 60)) == (
-        "ID    NAMESPACE    DIRECTION  BY    PHASE   AGE   REASON\n"
-        "op-1  shoot--a--b  up         jane  Failed  1m0s  back now\n"
-    )
-    assert text(operations.detailed(found, NOW + 60)) == (
-        "op-1  Failed  scale up of shoot--a--b\n"
-        "  by          jane\n"
-        "  reason      back now\n"
-        "  begun       2027-01-15T08:00:00Z, 1m0s ago\n"
-        "  ended       2027-01-15T08:00:30Z\n"
-        "  held until  2027-01-15T08:30:00Z (29m left)\n"
-        "  message     it broke\n"
-        "\n"
-        "LEVEL  RESOURCE                            PHASE    REPLICAS  BEGUN     ENDED     MESSAGE\n"
-        "0      Deployment/kube-controller-manager  Done     0 → 1     08:00:01  08:00:09  -\n"
-        "0      Deployment/x                        Skipped  1         08:00:01  08:00:09  ignored\n"
-    )
-    assert text(operations.listed([], NOW)) == "no operations\n"
+)
 
 
-def test_a_plan_is_level_by_level_and_says_how_to_do_exactly_that():
-    assert text(operations.planned(answers.of(Plan, examples.PLAN))) == (
-        "LEVEL  RESOURCE                            WOULD  REPLICAS  DELAY  WHY\n"
-        "0      Deployment/kube-controller-manager  Write  0 → 1     10s    ScaledUp\n"
-        "The automatic scaling run op-0 would end.\n"
-        "Nothing was written. To do exactly this: --if-match '\"all\"'\n"
-    )
-    assert text(operations.planned(answers.of(Plan, {}))) == "nothing would be done\n"
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_as_people_see_it(name):
+    assert "".join(f"{line.plain.rstrip()}\n" for line in VIEWS[name]) == SHOWN[name]
 
 
-def test_services_are_a_table_of_their_newest_recoveries():
-    never = {"namespace": "shoot--a--b", "service": "etcd", "ready": False}
-    found = [answers.of(Weeder, each) for each in (examples.WEEDER, never)]
-    assert text(weeders.listed(found, NOW)) == (
-        "NAMESPACE    SERVICE         READY  RECOVERY  CAUSE        AGE   DELETED  QUEUED  SPARED\n"
-        "shoot--a--b  kube-apiserver  yes    Watching  BecameReady  1m0s  1        1       1\n"
-        "shoot--a--b  etcd            no     -         -            -     0        0       0\n"
-    )
-    assert text(weeders.listed([], NOW)) == "no recoveries\n"
-
-
-def test_one_service_has_each_pod_and_why_others_were_left():
-    assert text(weeders.detailed(answers.of(Weeder, examples.WEEDER), NOW)) == (
-        "shoot--a--b/kube-apiserver  ready since 2027-01-15T07:59:00Z, 1m0s ago\n"
-        "\n"
-        "recovery 7\n"
-        "  state   Watching\n"
-        "  cause   BecameReady\n"
-        "  began   2027-01-15T07:59:00Z, 1m0s ago\n"
-        "  until   2027-01-15T08:04:00Z (4m0s left)\n"
-        "  queued  1\n"
-        "  DELETED                TIME                  RESULT   CONTAINER       SPARED BACK-OFF\n"
-        "  kube-scheduler-5d-x2p  2027-01-15T07:59:00Z  deleted  kube-scheduler  2m31s\n"
-        "  NOT DELETED  REASON      MESSAGE\n"
-        "  vpa-7-abc    NotWaiting  none of its containers waits\n"
-        "\n"
-        "recovery 6\n"
-        "  state     Completed at 2027-01-15T07:05:00Z\n"
-        "  cause     Asked\n"
-        "  asked by  jane: it hangs\n"
-        "  began     2027-01-15T07:00:00Z, 1h0m ago\n"
-        "  trouble   may not delete pods\n"
-    )
-
-
-def test_a_service_that_never_came_back_says_so():
-    found = answers.of(Weeder, {"namespace": "a", "service": "etcd", "failing": "it broke"})
-    assert text(weeders.detailed(found, NOW)) == (
-        "a/etcd  not known to be ready\n  failing  it broke\nno recoveries\n"
-    )
-
-
-def test_a_process_says_who_leads_and_what_deserves_a_look():
-    found = answers.of(Status, examples.STATUS | {"pause": examples.SHOOT["pause"]})
-    assert text(process.told(found, NOW)) == (
-        "leader  dependency-watchdog 1.2.3, since 2027-01-15T07:00:00Z, 1h0m ago\n"
-        "  prober    led by dwd-7f9_1 at 10.0.0.7:8080\n"
-        "  weeder    no leader\n"
-        "  shoots    2 Protected, 27 Healthy\n"
-        "  pause     paused scaleDown (all shoots), 43m left, jane: hands off\n"
-        "  off       api: no TLS\n"
-        "  no right  patch deployments.apps kube-controller-manager in all namespaces: needed to protect\n"
-        "  no right  create configmaps in garden: feature overrides is off\n"
-        "  warning   probeIntervall: line 3: unknown key\n"
-        "  unknown   Deployment/x in shoot--a--b carries the meltdown key but is not configured\n"
-        "  no pods   kube-apiserver[0] has matched no pod for an hour\n"
-    )
-
-
-def test_a_standby_does_not_know_the_shoots_and_a_dry_run_says_what_it_is():
-    standby = {**examples.STATUS, "role": "standby", "dryRun": True, "counts": None}
-    found = text(process.told(answers.of(Status, standby), NOW))
-    assert found.startswith("standby, in a dry run  dependency-watchdog 1.2.3, since ")
-    assert "  shoots    only the prober's leader knows\n" in found
-    assert "  shoots    none\n" in text(
-        process.told(answers.of(Status, {**standby, "counts": {"Healthy": 0}}), NOW)
-    )
-
-
-def test_attempts_are_a_table_and_it_is_said_since_when():
-    early = {
-        **examples.ATTEMPT,
-        "action": None,
-        "caller": None,
-        "claimed": None,
-        "status": None,
-        "times": 1,
-    }
-    data = {"items": [examples.ATTEMPT, early], "metadata": {"since": "2027-01-15T07:00:00Z"}}
-    assert text(process.attempts(answers.of(AuditList, data))) == (
-        "TIME                  CALLER  CLAIMED               FROM      "
-        "ACTION                                SHOOT        TARGET  STATUS  TIMES  REASON\n"
-        "2027-01-15T07:59:00Z  jane    jane.doe@example.org  10.0.0.1  "
-        "pause                                 shoot--a--b  -       403     3      hands off\n"
-        "2027-01-15T07:59:00Z  -       -                     10.0.0.1  "
-        "PUT /api/v1/shoots/shoot--a--b/pause  shoot--a--b  -       -       1      hands off\n"
-        "All since 2027-01-15T07:00:00Z; the log has what came before.\n"
-    )
-    assert text(process.attempts(answers.of(AuditList, {}))).startswith("All since -;")
-
-
-def test_a_recovery_says_until_when():
-    found = answers.of(Recovery, {**examples.RECOVERY, "until": "2027-01-15T08:05:00Z"})
-    assert text(weeders.begun("a/b", found, NOW)) == (
-        "recovery of a/b: Opening, until 2027-01-15T08:05:00Z (5m0s left)\n"
-    )
-
-
-def told(name, data):
-    line = events.told(name, data, "08:00:00")
-    return None if line is None else line.plain
-
-
-def test_events_are_a_line_each():
-    assert told("shoot", examples.SHOOT) == (
-        "08:00:00  shoot--acme--prod  Protected (LeasesExpired): 63 of 100 node leases are older "
-        "than 30s (limit 60%)"
-    )
-    assert told("operation", examples.operation("Running", examples.step())) == (
-        "08:00:00  shoot--a--b  scale up Running (op-1); Deployment/kube-controller-manager 0 → 1 Done"
-    )
-    weeder = {
-        "namespace": "n",
-        "service": "s",
-        "ready": True,
-        "since": None,
-        "failing": None,
-        "recovery": {**examples.RECOVERY, "deletions": 2, "spared": 1, "trouble": "slow"},
-    }
-    assert told("weeder", weeder) == (
-        "08:00:00  n/s  is ready; recovery Opening: 2 deleted, 0 wait, 1 spared, slow"
-    )
-    assert told("shoot-gone", {"namespace": "n"}) == "08:00:00  n  is gone"
-    assert told("gap", {"reason": "too old"}) == (
-        "08:00:00  gap  too old; the current state follows"
-    )
-    assert told("end", {"reason": "stopped"}) == "08:00:00  end  stopped"
-    assert told("snapshot-end", {"items": 3}) is None
-
-
-def test_a_decision_is_set_or_ended():
-    pause = {"namespace": None, "kind": "pause", "resource": None, "author": "jane"}
-    assert told("override", {**pause, "before": None, "after": examples.PAUSE}) == (
-        "08:00:00  all shoots  pause all by jane until 2099-01-15T09:00:00Z: hands off"
-    )
-    kubectl = {**examples.PAUSE, "name": "night-shift", "verified": False}
-    assert told("override", {**pause, "before": None, "after": kubectl}) == (
-        "08:00:00  all shoots  pause all by jane (unverified) until 2099-01-15T09:00:00Z: hands off "
-        "(Pause night-shift)"
-    )
-    assert told("override", {**pause, "before": examples.PAUSE, "after": None}) == (
-        "08:00:00  all shoots  pause ended by jane"
-    )
-    ignored = {"namespace": "n", "kind": "ignore-scaling", "resource": "Deployment/x"}
-    assert told("override", {**ignored, "author": None, "before": False, "after": True}) == (
-        "08:00:00  n  ignore-scaling of Deployment/x set"
-    )
-    assert told("override", {**ignored, "author": None, "before": True, "after": False}) == (
-        "08:00:00  n  ignore-scaling of Deployment/x ended"
-    )
-
-
-def test_an_event_of_a_newer_server_is_named():
-    line = told("comet", {"any": 1})
-    assert line == "08:00:00  comet  (unknown to this version of dwd)"
+def test_a_closed_gate_stands_out():
+    assert "yellow" in str(detailed(gates=[GATE])[5].spans), "it holds something back"
 
 
 def test_control_characters_are_shown_in_no_view():
     nasty = "x\x1b[2J\x9b\u202e\ny"
-    shoot = {**examples.SHOOT, "message": nasty, "reason": nasty, "state": nasty}
-    shoot |= {"pause": {**examples.PAUSE, "reason": nasty, "author": nasty}}
-    found = one({**shoot, "namespace": nasty})
-    flow = answers.of(Operation, examples.operation(reason=nasty, message=nasty, author=nasty))
-    entry = answers.of(HistoryEntry, {**examples.ENTRY, "message": nasty, "resource": nasty})
+    target = {"host": nasty, "pod": nasty, "container": nasty}
+    probe = dict.fromkeys(("name", "type", "result", "message", "waiting", "lastResult"), nasty)
+    shoot = SHOOT | dict.fromkeys(("namespace", "message", "reason", "state"), nasty)
+    shoot |= {"pause": PAUSE | {"reason": nasty, "author": nasty}}
+    shoot |= {"endpointProbes": [CANARY | probe | {"target": target}]}
+    shoot |= {"gates": [GATE | dict.fromkeys(("name", "message", "state"), nasty)]}
+    run = answers.of(Operation, examples.operation(reason=nasty, message=nasty, author=nasty))
     lines = [
-        *shoots.listed([found], NOW),
-        *shoots.detailed(found, NOW),
-        *shoots.history([entry]),
-        *operations.listed([flow], NOW),
-        *operations.detailed(flow, NOW),
-        events.told(nasty, {}, "08:00:00"),
-        events.told("shoot", shoot, "08:00:00"),
+        *listed(shoot),
+        *detailed(shoot),
+        *shoots.history(of(HistoryEntry, examples.ENTRY | {"message": nasty, "resource": nasty})),
+        *operations.listed([run], NOW),
+        *operations.detailed(run, NOW),
+        *told((nasty, {}), ("shoot", shoot)),
     ]
     assert [line.plain for line in lines if line and not line.plain.isprintable()] == []
 
@@ -373,5 +221,5 @@ def test_spans_are_as_exact_as_people_want_them():
 
 def test_times_that_are_none_are_nothing():
     assert tables.since(None, NOW) == tables.since("soon", NOW) == tables.clock("x") == "-"
-    assert tables.since("2027-01-15T09:00:00Z", NOW) == "0s", "our clock is behind"
-    assert tables.until("2027-01-15T07:00:00Z", NOW) == "2027-01-15T07:00:00Z"
+    assert tables.since("2026-11-20T15:00:00Z", NOW) == "0s", "our clock is behind"
+    assert tables.until("2026-11-20T13:00:00Z", NOW) == "2026-11-20T13:00:00Z"

@@ -105,10 +105,23 @@ def test_a_pipe_is_refused_and_never_waited_for(tmp_path):
         read_file(tmp_path / "pipe", private=True)
 
 
-def test_a_file_that_is_not_private_may_be_read_by_everybody(tmp_path):
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o440, 0o640, 0o660])
+def test_a_private_file_may_be_read_by_its_owner_and_group(tmp_path, mode):
     (tmp_path / "f").write_bytes(b"x")
-    (tmp_path / "f").chmod(0o644)
+    (tmp_path / "f").chmod(mode)
+    assert read_file(tmp_path / "f", private=True) == b"x"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o646])
+def test_a_private_file_that_others_may_read_or_write_is_refused_and_no_other(tmp_path, mode):
+    (tmp_path / "f").write_bytes(b"x")
+    (tmp_path / "f").chmod(mode)
     assert read_file(tmp_path / "f", private=False) == b"x"
+    with pytest.raises(ConfigurationError) as caught:
+        read_file(tmp_path / "f", private=True)
+    assert str(caught.value) == (
+        f"{tmp_path / 'f'}: (file): may be read or written by others (mode {mode:04o}); at most 0640 is allowed"
+    )
 
 
 def descriptors():

@@ -14,7 +14,6 @@ from app.core.log import configure_logs
 CANARY = "c4n4ry-0f-a-s3cret"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJlLWNhbmFyeQ"
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n-----END RSA PRIVATE KEY-----"
-BASE64_PEM = "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpjNG40cnk"
 
 
 class Log:
@@ -103,28 +102,15 @@ def test_warnings_of_python_are_lines_too():
 
 SECRETS = [
     pytest.param(f"Authorization: Bearer {CANARY}", id="bearer header"),
-    pytest.param(f"authorization=Basic {CANARY}", id="basic header"),
-    pytest.param(f"'Authorization': 'Basic {CANARY}'", id="basic header of a dict"),
-    pytest.param(f"sent bearer {CANARY}", id="bearer in prose"),
-    pytest.param(f"users: [{{token: {CANARY}}}]", id="kubeconfig in flow style"),
-    pytest.param(f'{{"token": "{CANARY} and more"}}', id="JSON"),
-    pytest.param(f'"{{\\"token\\": \\"{CANARY}\\"}}"', id="JSON in JSON"),
-    pytest.param(f"client-key-data: {CANARY}", id="kubeconfig in block style"),
-    pytest.param(f"id-token: {CANARY}", id="id-token"),
-    pytest.param(f"https://x/?access_token={CANARY}&a=b", id="query"),
-    pytest.param(f"password={CANARY}", id="password"),
-    pytest.param(f"PASSWD : {CANARY}", id="password in upper case"),
     pytest.param(f"x {JWT}{CANARY} y", id="JWT"),
     pytest.param(PEM, id="PEM"),
-    pytest.param(PEM.replace("\n", "\\n"), id="PEM escaped"),
-    pytest.param(PEM[:60], id="PEM cut off"),
-    pytest.param(f"a {BASE64_PEM}{CANARY.replace('-', '')} b", id="PEM in base64"),
 ]
+"""What else is one is in `test_redaction.py`."""
 
 
 def leaked(log):
     shown = log.text
-    return any(secret in shown for secret in (CANARY, CANARY.replace("-", ""), "c2lnbmF0dXJl"))
+    return any(secret in shown for secret in (CANARY, "c2lnbmF0dXJl"))
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
@@ -152,43 +138,12 @@ def test_no_secret_is_shown_in_a_traceback_or_its_causes(style, secret):
     assert log.text.count("failed") == 2
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "token",
-        "idToken",
-        "id-token",
-        "password",
-        "client-key-data",
-        "clientKeyData",
-        "Authorization",
-        "kubeconfig",
-        "set-cookie",
-        "api_key",
-    ],
-)
+@pytest.mark.parametrize("key", ["token", "clientKeyData"])
 def test_a_value_is_not_shown_under_a_key_that_names_a_secret(key):
     log = Log()
     log.ours.info("x", **{key: CANARY}, deep={key: {"a": CANARY}}, absent={key: None})
     assert CANARY not in log.text
     assert log.line["absent"] == {key: None}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "users[0].user.token: must be inline, not a file",
-        "users[0].user.tokenFile is refused",
-        "the bearer token is missing",
-        "basic checks passed",
-        "GET /api/v1/namespaces/garden/secrets/kubeconfig: 403",
-        "the password of nobody",
-    ],
-)
-def test_what_an_operator_needs_is_left_alone(text):
-    log = Log()
-    log.ours.info(text, secret="kubeconfig")
-    assert (log.line["message"], log.line["secret"]) == (text, "kubeconfig")
 
 
 def test_control_characters_are_removed_from_names_and_messages():
@@ -253,16 +208,6 @@ def test_a_line_that_cannot_be_written_ends_nothing_and_shows_nothing(capsys):
     log.ours.info("x", token=CANARY)
     logging.getLogger("aiohttp").error("%d", CANARY)
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    "text", ["v" * 100_000, "token " * 20_000, "-----BEGIN " * 9_000, 'token="' * 9_000]
-)
-def test_redaction_takes_time_in_proportion_to_the_text(text):
-    log = Log()
-    for _ in range(20):
-        log.ours.info(text)
-    assert len(log.lines) == 20
 
 
 # Names.

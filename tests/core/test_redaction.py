@@ -66,6 +66,24 @@ SECRETS = [
 ]  # fmt: skip
 
 
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n-----END RSA PRIVATE KEY-----"
+BASE64_PEM = f"LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpjNG40cnk{CANARY}"
+HIDDEN = [
+    "Authorization: Bearer hunter2", "authorization=Basic hunter2", "'Authorization': 'Basic hunter2'",
+    "sent bearer hunter2", "users: [{token: hunter2}]", '{"token": "hunter2 and more"}',
+    '"{\\"token\\": \\"hunter2\\"}"', "client-key-data: hunter2", "id-token: hunter2",
+    "https://x/?access_token=hunter2&a=b", "PASSWD : hunter2",
+    PEM, PEM.replace("\n", "\\n"), PEM[:45], f"a {BASE64_PEM} b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_nothing_of_a_secret_is_shown_in_whatever_form(text):
+    assert CANARY in text
+    assert CANARY not in redaction.clean(text)
+    assert "redacted" in redaction.clean(text)
+
+
 @pytest.mark.parametrize(("text", "shown"), SECRETS)
 def test_a_secret_is_replaced_and_what_is_around_it_stays(text, shown):
     assert CANARY in text
@@ -77,6 +95,11 @@ def test_a_secret_is_replaced_and_what_is_around_it_stays(text, shown):
 @pytest.mark.parametrize(
     "text",
     [
+        "users[0].user.token: must be inline, not a file",
+        "users[0].user.tokenFile is refused",
+        "the bearer token is missing",
+        "basic checks passed",
+        "GET /api/v1/namespaces/garden/secrets/kubeconfig: 403",
         "kubeConfigSecretName: kubeconfig",
         "internalKubeConfigSecretName=kubeconfig",
         "secretRef: kubeconfig",
@@ -124,7 +147,8 @@ def test_what_only_sounds_like_one_stays(text):
 
 @pytest.mark.parametrize(
     "key",
-    ["accessKey", "AWS_SECRET_ACCESS_KEY", "secret_key", "passphrase", "userPwd", "pwd", "pass", "pw"],
+    ["accessKey", "AWS_SECRET_ACCESS_KEY", "secret_key", "passphrase", "userPwd", "pwd", "pass", "pw",
+     "token", "idToken", "id-token", "client-key-data", "Authorization", "kubeconfig", "set-cookie", "api_key"],
 )  # fmt: skip
 def test_a_value_is_not_shown_under_a_key_that_names_a_secret(key):
     assert redaction.clean_value("x", {key: CANARY}) == {key: "[redacted]"}

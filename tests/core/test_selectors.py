@@ -20,46 +20,6 @@ def requirement(operator, *values, key="role"):
     return Requirement(key, operator, frozenset(values))
 
 
-@pytest.mark.parametrize(
-    ("asked", "labels", "matched"),
-    [
-        (requirement(IN, "a"), {"role": "A"}, False),
-        (requirement(IN, ""), {"role": ""}, True),
-        (requirement(IN, ""), {"roles": ""}, False),
-        (requirement(NOT_IN, ""), {"role": ""}, False),
-        (requirement(NOT_IN, ""), {"roles": ""}, True),
-        (requirement(EXISTS), {"role": ""}, True),
-        (requirement(ABSENT), {"role": ""}, False),
-        (requirement(IN), {"role": "a"}, False),
-        (requirement(NOT_IN), {"role": "a"}, True),
-    ],
-)
-def test_the_empty_value_is_a_value_and_no_value_is_none(asked, labels, matched):
-    assert asked.matches(labels) is matched
-
-
-@pytest.mark.parametrize("labels", [{}, {"a": "b"}])
-def test_an_empty_selector_matches_everything(labels):
-    assert LabelSelector().matches(labels)
-    assert str(LabelSelector()) == ""
-
-
-@pytest.mark.parametrize(
-    ("labels", "matched"),
-    [
-        ({"gardener.cloud/role": "controlplane", "role": "scheduler"}, True),
-        ({"gardener.cloud/role": "controlplane"}, True),
-        ({"gardener.cloud/role": "controlplane", "role": "apiserver"}, False),
-        ({"gardener.cloud/role": "controlplane", "role": "main"}, False),
-        ({"gardener.cloud/role": "monitoring", "role": "scheduler"}, False),
-        ({"role": "scheduler"}, False),
-        ({}, False),
-    ],
-)
-def test_every_requirement_has_to_be_fulfilled(labels, matched):
-    assert GARDENER.matches(labels) is matched
-
-
 # As a labelSelector parameter.
 
 

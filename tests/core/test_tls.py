@@ -29,16 +29,3 @@ def test_a_pair_is_loaded_from_memory_or_where_there_is_none_from_a_file_for_a_m
     before = open_files()
     load_chain(context, pair.certificate + pair.key)
     assert open_files() == before
-
-
-@pytest.mark.parametrize("pem", [b"", b"garbage"])
-def test_what_is_no_pair_is_refused(context, pem):
-    with pytest.raises((ssl.SSLError, ValueError)):
-        load_chain(context, pem)
-
-
-def test_a_key_of_somebody_else_is_refused(context):
-    authority = Authority.create()
-    pem = authority.server().certificate + authority.server().key
-    with pytest.raises(ssl.SSLError):
-        load_chain(context, pem)

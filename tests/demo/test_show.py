@@ -2,16 +2,18 @@
 
 import re
 
+import pytest
+
 from app.core.config.policy_files import parse_prober
 from app.core.config.settings import DemoSettings
-from app.core.model.probing import ShootState
+from app.core.model.probing import ShootState, Verdict
 from app.simulation.builders import World
 from app.simulation.demo.child import prober_file
-from app.simulation.demo.losses import Toll
 from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer
 from app.simulation.demo.screens import PlainScreen
 from app.simulation.demo.seed import build
 from app.simulation.demo.show import Show
+from app.simulation.demo.witness import What
 from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.scenarios.scenario import cast, find_scenario, parse_scenario
@@ -41,8 +43,8 @@ class Screen(PlainScreen):
     def show(self, picture):
         self.pictures.append(picture)
 
-    def tell(self, told):
-        self.told.append((round(told.at), told.text))
+    def tell(self, at, text):
+        self.told.append((at, text))
 
 
 class Prober:
@@ -91,6 +93,14 @@ class Watched:
         self.playing = self.tasks.once(self.show.play, "scenario")
 
     @property
+    def told(self):
+        return [text for _, text in self.screen.told]
+
+    @property
+    def lost(self):
+        return self.seed.mine.total, self.seed.theirs.total
+
+    @property
     def rows(self):
         return {row.shoot: row for row in self.screen.pictures[-1].rows}
 
@@ -126,7 +136,7 @@ async def test_it_begins_without_them_where_that_takes_too_long(world):
     demo.begin(Answers("a"))
     await demo.clock.sleep(24)
     assert demo.screen.told == [
-        (20, "the program has not probed every shoot yet; the scenario begins")
+        ("+0:20", "the program has not probed every shoot yet; the scenario begins")
     ]
 
 
@@ -136,10 +146,10 @@ async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay
     source = Answers("a", "b")
     demo.begin(source)
     await demo.clock.sleep(2.5)
-    assert demo.screen.pictures[-1].trouble == ""
+    assert demo.screen.pictures[-1].state == "2 Healthy"
     source.failure = NoDemoAnswer("too slow")
     await demo.clock.sleep(1)
-    assert demo.screen.pictures[-1].trouble == "No news from the program: too slow"
+    assert demo.screen.pictures[-1].state == "No news from the program: too slow"
     assert demo.rows["a"].state is ShootState.HEALTHY
 
 
@@ -150,7 +160,7 @@ async def test_until_the_first_answer_the_program_is_starting(world):
     source.failure = NoDemoAnswer("refused")
     demo.begin(source)
     await demo.clock.sleep(0.5)
-    assert demo.screen.pictures[-1].trouble == "The program is starting."
+    assert demo.screen.pictures[-1].state == "The program is starting."
     assert [row.word for row in demo.screen.pictures[-1].rows] == ["Starting", "Starting"]
 
 
@@ -181,7 +191,7 @@ async def test_where_nobody_watches_it_ends_when_every_shoot_is_as_before(world)
     source.said = Answers("a", "b").said
     await demo.clock.sleep(2)
     assert demo.playing.done()
-    assert [text for _, text in demo.screen.told[-2:]] == [
+    assert demo.told[-2:] == [
         "the scenario is over; this ends when every shoot is back to normal",
         "a: Protected → Healthy (LeasesRenewed): all is well",
     ]
@@ -208,8 +218,7 @@ async def test_replicas_are_shown_as_they_truly_are(world):
     demo.seed.world.patch("shoot--demo--b", "kube-controller-manager", {"spec": {"replicas": 2}})
     demo.seed.world.delete("shoot--demo--b", "cluster-autoscaler")
     await demo.clock.sleep(2.5)
-    kcm, mcm, ca = demo.rows["b"].replicas
-    assert (str(kcm), str(mcm), ca) == ("1/2", "1/1", None)
+    assert demo.rows["b"].replicas == ("1/2", "1/1", "–")
 
 
 @simulated()
@@ -228,25 +237,25 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     assert demo.rows["a"].state is ShootState.PROTECTED
     assert demo.rows["b"].state is ShootState.UNREACHABLE
     assert demo.rows["g"].reason == "CredentialsRefused"
-    assert demo.rows["c"].scenes == ("etcd-outage",)
-    assert demo.rows["c"].waiting > 0
+    assert re.fullmatch(r"etcd-outage, \d waiting", demo.rows["c"].happens)
     await harness.until(lambda: demo.seed.player.over, within=900)
     await demo.clock.sleep(180)
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
-    assert all(str(each) == "1/1" for row in demo.rows.values() for each in row.replicas)
-    lost = demo.seed.lost
-    assert lost.having == Toll()
-    assert lost.below == (Toll(59, 0), Toll(59, 0)), "in the zone that is below the limit"
-    assert lost.lacking.nodes > 191
-    assert lost.lacking.machines > 150
-    summary = "\n".join(demo.show.summary())
-    assert "6 path-cut: zonal-61                                  0         61" in summary
-    assert "7 path-cut: zonal-59, below the limit                59         59" in summary
-    assert " 3 etcd-outage: c" in summary.split("pods restarted")[1]
-    pods = demo.screen.pictures[-1].pods
-    assert (pods.waiting, pods.waiting_without) == (0, 0)
-    assert pods.saving.restarts >= 6
-    assert pods.saving.most > 120, "back-offs are minutes"
+    assert all(each == "1/1" for row in demo.rows.values() for each in row.replicas)
+    mine, theirs = demo.lost
+    assert (mine[What.NODE], mine[What.MACHINE]) == (0, 0)
+    assert mine[What.BELOW] == theirs[What.BELOW] == 59, "in the zone that is below the limit"
+    assert theirs[What.NODE] > 191
+    assert theirs[What.MACHINE] > 150
+    assert mine[What.RESTART] >= 6
+    assert mine[What.RECOVERY] < 10
+    assert theirs[What.RECOVERY] > 120, "back-offs are minutes"
+    summary = [" ".join(line.split()) for line in demo.show.summary()]
+    assert "6 path-cut: zonal-61 nodes marked NotReady 0 61" in summary
+    assert "7 path-cut: zonal-59 of either, below the limit 59 59" in summary
+    third = summary.index("2 api-down: b nothing lost 0 0") + 1
+    assert summary[third].startswith("3 etcd-outage: c pods restarted ")
+    assert (demo.seed.mine.all_waiting, demo.seed.theirs.all_waiting) == (0, 0)
     await weeders.close()
     await lab.close()
 
@@ -262,9 +271,8 @@ async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     await demo.clock.sleep(60)
     assert demo.seed.world.journal.of(WATCHDOG) == ()
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
-    lost = demo.seed.lost
-    assert lost.having == lost.lacking == Toll()
-    assert lost.below == (Toll(1, 1), Toll(1, 1)), "one kubelet has stopped"
+    one_kubelet = {What.BELOW: 2}
+    assert demo.lost == (one_kubelet, one_kubelet), "its node and its machine"
     await lab.close()
 
 
@@ -277,7 +285,7 @@ async def at_the_end_of_the_seeds_network(demo, harness):
     while demo.seed.player.running:
         await demo.clock.sleep(1)
         states |= {(row.state, row.reason) for row in demo.rows.values()}
-        replicas |= {str(each) for row in demo.rows.values() for each in row.replicas}
+        replicas |= {each for row in demo.rows.values() for each in row.replicas}
     await harness.until(lambda: demo.seed.player.over, within=300)
     await demo.clock.sleep(120)
     return states, replicas
@@ -295,21 +303,17 @@ async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anyt
     scaled = {write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}
     assert scaled == {"shoot--demo--a"}, "the one whose load balancer was gone"
     assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
-    assert all(str(each) == "1/1" for row in demo.rows.values() for each in row.replicas)
-    told = "\n".join(text for _, text in demo.screen.told)
+    assert all(each == "1/1" for row in demo.rows.values() for each in row.replicas)
+    told = "\n".join(demo.told)
     # Shoots of which the same is told at the same time share a line.
     gated = r"^(\w, )*c(, \w)*: Suspect \(Gated\): the API server answers through the internal path, not"
     assert re.search(gated, told, re.MULTILINE)
     assert "; not scaled: the gate outside-of-the-seed is closed, its target fails: 127.0" in told
-    lost = demo.seed.lost
-    assert (lost.having, lost.lacking.nodes) == (Toll(), 4), "in scene 1 no node was harmed"
-    summary = demo.show.summary()
-    assert [line.split()[-4:] for line in summary[-3:]] == [
-        ["0", "shoots", "4", "shoots"],
-        ["1", "shoot", "0", "shoots"],
-        ["1", "shoot", "4", "shoots"],
-    ]
-    assert summary[-4].split("  ")[-1].strip() == "held back by the gate"
+    mine, theirs = demo.lost
+    assert (mine, theirs[What.NODE]) == ({What.SCALED: 1, What.HELD_BACK: 4}, 4)
+    summary = [" ".join(line.split()) for line in demo.show.summary()]
+    first, second = "1 seed-network-cut: the seed", "2 path-cut: a nodes marked NotReady 0 4"
+    assert summary[1:3] == [f"{first} shoots held back by the gate 4 0", second]
     await lab.close()
 
 
@@ -323,7 +327,7 @@ async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
     assert ShootState.PROTECTED in {each[0] for each in states}
     assert "0/0" in replicas
     assert len({write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}) == 4
-    assert "held back" not in "\n".join(demo.show.summary())
+    assert demo.lost[0] == {What.SCALED: 4}
     await lab.close()
 
 
@@ -341,35 +345,184 @@ async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(worl
     assert demo.rows["a"].happens.startswith("etcd-outage, 9 waiting")
     assert demo.rows["a"].state is ShootState.UNREACHABLE
     await harness.until(lambda: demo.seed.player.over, within=300)
-    pods = demo.screen.pictures[-1].pods
-    assert pods.waiting < pods.waiting_without, "those of a are back here, and not there"
+    what, waiting, waiting_there = demo.screen.pictures[-1].counts[-1]
+    assert what == "pods waiting"
+    assert waiting < waiting_there, "those of a are back here, and not there"
     await demo.clock.sleep(240)
-    told = [text for _, text in demo.screen.told]
-    began = told.index("a: etcd-main-client is ready again; 8 pods in CrashLoopBackOff")
-    deleted = [text for text in told if text.startswith("a: ") and " is deleted, " in text]
+    told = demo.told
+    began = told.index("a: etcd-main-client is ready again; 8 in CrashLoopBackOff")
+    deleted = [
+        text for text in told if re.match(r"a: \S+ is deleted, 1m\d+s before its start", text)
+    ]
     assert len(deleted) == 8
-    back = [text for text in told if text.startswith("a: ") and " is back after " in text]
-    assert len(back) == 8
-    assert all(re.search(r"back after \d s instead of 1 min \d+ s$", text) for text in back)
-    assert began < told.index(deleted[0]) < told.index(back[0])
     (over,) = [text for text in told if text.startswith("a: all 10 pods are ready, ")]
-    assert re.search(r"ready, \d+ s after etcd-main-client$", over)
+    assert re.search(r"ready, \d+s after etcd-main-client$", over)
+    assert began < told.index(deleted[0]) < told.index(over)
     others = [text for text in told if text.startswith("without the watchdog, ")]
     assert len(others) == 2, "of the twin, the end alone"
     (without,) = [text for text in others if "a: all 10 pods" in text]
-    assert re.search(r"ready, 1 min \d+ s after etcd-main-client there$", without)
+    assert re.search(r"ready, 1m\d+s after etcd-main-client there$", without)
     assert told.index(over) < told.index(without)
-    assert demo.seed.lost.having == demo.seed.lost.lacking == Toll()
+    assert set(demo.lost[1]) == {What.RECOVERY}, "no node, no machine"
     assert demo.seed.world.journal.of(WATCHDOG) == ()
     await weeders.close()
     await lab.close()
 
 
+# What is told of the program's answers, and of the scenes.
+
+GATED = said(ShootState.SUSPECT, "Gated", "not scaled.", would_be=Verdict.SCALE_DOWN)
+COUNTING = said(ShootState.SUSPECT, "Counting", would_be=Verdict.SCALE_DOWN)
+PENDING, FINE = said(ShootState.PENDING), said(ShootState.HEALTHY)
+PROTECTED, RECOVERING = said(ShootState.PROTECTED), said(ShootState.RECOVERING)
+
+
+async def told_of(world, before, after, *, shoots=2):
+    """A demo whose program says this of shoots, and then that; what is told of it since."""
+    demo = await watched(world, ONE_CUT, shoots=shoots, nodes=2)
+    source = Answers()
+    demo.begin(source)
+    for answer in (before, after):
+        demo.screen.told.clear()
+        demo.seed.mine.log.clear()
+        source.said = {f"shoot--demo--{name}": each for name, each in answer.items() if each}
+        await demo.clock.sleep(1)
+    return demo
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines", "counted"),
+    [
+        (FINE, PROTECTED, ["a: Healthy → Protected (Because): Some words."], What.SCALED),
+        # Another reason or message is no change, and the start is no news unless it is bad.
+        (COUNTING, said(ShootState.SUSPECT, "Two", "2 of 10"), [], None),
+        (None, PENDING, [], None),
+        (None, FINE, [], None),
+        (PENDING, FINE, [], None),
+        (FINE, PENDING, [], None),
+        (
+            None,
+            said(ShootState.UNREACHABLE),
+            ["a: Unreachable (Because): Some words."],
+            None,
+        ),
+        # A gate that holds back is told though the state stays, and its end when the state changes.
+        (COUNTING, GATED, ["a: Suspect (Gated): not scaled."], What.HELD_BACK),
+        (FINE, GATED, ["a: Healthy → Suspect (Gated): not scaled."], What.HELD_BACK),
+        (GATED, GATED, [], None),
+        (GATED, COUNTING, [], None),
+        # What comes back before the screen has seen it at 0 was scaled.
+        (GATED, RECOVERING, ["a: Suspect → Recovering (Because): Some words."], What.SCALED),
+        (PROTECTED, RECOVERING, ["a: Protected → Recovering (Because): Some words."], None),
+    ],
+)
 @simulated()
-async def test_the_summary_has_a_table_of_pods_only_where_some_were_restarted(world):
-    demo = await watched(world, ETCD, shoots=3)
+async def test_a_change_is_told_where_it_is_news_and_counted_where_it_is_scaled_or_held_back(
+    world, before, after, lines, counted
+):
+    demo = await told_of(world, {"a": before}, {"a": after})
+    assert demo.told == lines
+    assert [each.what for each in demo.seed.mine.log] == [counted] * bool(counted)
+
+
+@simulated()
+async def test_what_happens_to_many_shoots_alike_is_one_line_without_control_characters(world):
+    names = [*"abcdefghijklmnopqrstuvwxyz", "s26", "s27"]
+    after = dict.fromkeys(["s27", "b", "s26", "a", "c"], PROTECTED)
+    after["x"] = said(ShootState.FAILING, "R", "one\n\x1b[31mtwo" + "x" * 999)
+    demo = await told_of(world, dict.fromkeys(names, FINE), after, shoots=28)
+    many, one = demo.told
+    assert many == "a, b, c and 2 more: Healthy → Protected (Because): Some words."
+    assert one.startswith("x: Healthy → Failing (R): one [31mtwo")
+    assert len(one) <= 300
+
+
+@simulated()
+async def test_shoots_come_worst_first_with_old_leases_left_out_and_are_counted_by_state(world):
+    old = said(ShootState.UNREACHABLE, read=DemoLeases(10, 0, 0, as_of="before"))
+    answer = {
+        "a": FINE,
+        "b": said(ShootState.HEALTHY, read=leases(1, 2, 3)),
+        "c": old,
+        "d": PROTECTED,
+    }
+    demo = await told_of(world, {}, answer, shoots=5)
+    picture = demo.screen.pictures[-1]
+    assert [(row.shoot, row.word, row.leases) for row in picture.rows] == [
+        ("d", "Protected", "-"),
+        ("c", "Unreachable", "-"),
+        ("a", "Healthy", "-"),
+        ("b", "Healthy", "1 of 6"),
+        ("e", "Starting", "-"),
+    ]
+    assert picture.state == "1 Protected, 1 Unreachable, 2 Healthy, 1 Starting"
+    assert picture.unsettled == 3
+    demo.seed.world.crash_looped("shoot--demo--b", "kube-scheduler", 5)
+    await demo.clock.sleep(1)
+    rows = demo.screen.pictures[-1].rows
+    assert [row.shoot for row in rows if row.state is ShootState.HEALTHY] == ["b", "a"]
+    assert demo.rows["b"].happens == "1 waiting"
+
+
+SCENES = parse_scenario(
+    """
+name: mine
+about: a test
+scenes:
+- {after: 5s, do: api-down, shoots: [a, b], for: 1m}
+- {after: 10s, do: api-slow, shoots: a, for: 20s, times: 2, every: 30s}
+- {after: 100s, do: seed-slow, for: 5s}
+""",
+    "file.yaml",
+    3,
+)
+
+
+def lost(**numbers):
+    """These numbers of both worlds in words."""
+    both = {What[name]: found.split("/") for name, found in numbers.items()}
+    return "; ".join(
+        f"{what}: {mine}, without the watchdog {theirs}" for what, (mine, theirs) in both.items()
+    )
+
+
+@simulated()
+async def test_what_was_seen_belongs_to_the_last_scene_that_had_begun_with_its_shoot_or_the_seed(
+    world,
+):
+    demo = await watched(world, SCENES, shoots=3, nodes=2)
+    mine, theirs = demo.seed.mine, demo.seed.theirs
     demo.begin(Answers("a", "b", "c"))
-    await demo.clock.sleep(300)
-    assert "restarted" not in "\n".join(demo.show.summary())
-    over = [text for _, text in demo.screen.told if "all 10 pods are ready" in text]
-    assert len(over) == 4, "two shoots, in either world"
+
+    async def all_lose(what, amount, after):
+        await demo.clock.sleep(after)
+        for name in "abc":
+            mine.note(f"shoot--demo--{name}", what, amount)
+        theirs.note("shoot--demo--a", what, 1)
+
+    await all_lose(What.NODE, 1, after=2)
+    await all_lose(What.NODE, 10, after=6)
+    await all_lose(What.MACHINE, 100, after=10)
+    await all_lose(What.RESTART, 1000, after=98)
+    await demo.clock.sleep(10)
+    ends = "scene 1 is over: a, b", "scene 2 is over: a", "scene 3 is over: the seed"
+    assert [text for text in demo.told if text.startswith("scene")] == [
+        "scene 1 begins: a, b: The API server refuses connections. (for 1m0s)",
+        "scene 2 begins: a: The API server is slow. (2 times for 20s)",
+        f"{ends[0]}; {lost(NODE='20/1', MACHINE='100/0')}",
+        f"{ends[1]}; {lost(NODE='0/0', MACHINE='100/1')}",
+        "scene 3 begins: the seed: The seed's API server is slow. (for 5s)",
+        f"{ends[2]}; {lost(NODE='0/0', MACHINE='0/0', RESTART='3000/1')}",
+    ]
+    lines = demo.show.summary()
+    assert len({len(line) for line in lines}) == 1, "in columns"
+    assert [re.split(r" {2,}", line.strip()) for line in lines] == [
+        ["scene", "with", "without"],
+        ["1 api-down: a, b", "nodes marked NotReady", "20", "1"],
+        ["machines deleted", "100", "0"],
+        ["2 api-slow: a", "machines deleted", "100", "1"],
+        ["3 seed-slow: the seed", "pods restarted", "3000", "1"],
+        ["all together", "nodes marked NotReady", "33", "2"],
+        ["machines deleted", "300", "1"],
+        ["pods restarted", "3000", "1"],
+    ]

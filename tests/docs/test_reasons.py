@@ -106,7 +106,7 @@ def probes() -> Iterator[tuple[Tally | PathReading | Failure, Decision, Precondi
             yield reading, decision, clearance, False
 
 
-def _judged(assessed: verdict.Assessment) -> Iterator[tuple[Preconditions, Decision]]:
+def _judged(assessed: Decision) -> Iterator[tuple[Preconditions, Decision]]:
     for clearance, threshold in product(CLEARANCES, (1, 3)):
         policy = ProberPolicy(
             external_secret="external", failure_threshold=threshold, success_threshold=threshold
@@ -131,7 +131,7 @@ def shown() -> dict[str, set[str]]:
                 any_expired=isinstance(result, Tally) and result.candidates.expired > 0,
                 asked=state.asked(before, result, decision),
                 vanished=state.vanished(before, result, decision),
-                kept_back=None if kept_back is None else kept_back[0],
+                kept_back=kept_back,
                 protected=protected,
                 scaling_failed=failed,
             )

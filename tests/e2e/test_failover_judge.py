@@ -12,9 +12,9 @@ import pytest
 from app.core.model import workloads as ann
 from tests.e2e import failover_runs, objects
 from tests.e2e.audit import POLICY, Request
-from tests.e2e.failover_judge import Leases, Moments, Result, counts, judged
 from tests.e2e.failover_kinds import COUNTS, KINDS
-from tests.e2e.failover_table import Run, table
+from tests.e2e.failover_play import Leases, Moments, Result, counts, judged
+from tests.e2e.failover_runs import Run, table
 from tests.e2e.objects import CA
 
 GARDEN = "garden-01"

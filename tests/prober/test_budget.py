@@ -68,20 +68,6 @@ async def test_a_single_late_lease_that_is_no_candidate_costs_nodes_once_in_five
     assert harness.world.requests.total(Host.SHOOT, "list", "nodes") <= 5
 
 
-async def test_nodes_are_not_read_while_every_lease_is_renewed(harness):
-    await harness.run(900)
-    assert harness.world.requests.total(Host.SHOOT, "list", "nodes") == 0
-    assert harness.status().candidacy is None
-
-
-async def test_machines_come_from_the_watch(harness):
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
-        await harness.run(60)
-    assert harness.world.requests.live(Host.SEED, what="machines") == 0
-
-
 async def test_under_protection_nodes_are_read_every_30_s(harness):
     await harness.run(60)
     with harness.faults.path_cut(SHOOT):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.model.probing import Verdict, VerdictReason
+from app.core.model.probing import VerdictReason
 from tests.support.harness import SHOOT
 
 
@@ -29,20 +29,6 @@ async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(harn
     seen = len(harness.probes())
     await harness.until(lambda: len(harness.told("FlowStarted")) == 2, within=90)
     assert len(harness.probes()) - seen <= 2
-
-
-async def test_lost_leadership_leaves_the_count(harness):
-    await harness.run(60)
-    cut = harness.faults.path_cut(SHOOT)
-    await harness.protect()
-    cut.lift()
-    await harness.until(lambda: "2 of 3" in harness.decision().message, within=60)
-    harness.leadership.become(leading=False)
-    await harness.until(lambda: harness.reason() is VerdictReason.NOT_LEADER)
-    await harness.run(4)
-    harness.leadership.become(leading=True)
-    await harness.until(lambda: harness.reason() is not VerdictReason.NOT_LEADER)
-    assert harness.decision().verdict is Verdict.SCALE_UP or "2 of 3" in harness.decision().message
 
 
 async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(harness):

@@ -224,8 +224,3 @@ async def test_the_shoots_are_known_once_each_cluster_of_the_first_list_was_deci
         assert not harness.prober.registry.listed
     await harness.until(lambda: harness.prober.registry.listed, within=5)
     assert len(harness.prober.registry.statuses()) == 5
-
-
-async def test_a_seed_without_shoots_is_known_too(lab):
-    harness = lab.prober(lab.world())
-    await harness.until(lambda: harness.prober.registry.listed, within=5)

@@ -59,17 +59,6 @@ async def test_after_a_restart_a_reconciled_shoot_is_not_held_back(lab, fresh):
         assert harness.now - begun == pytest.approx(15, abs=2.5)
 
 
-async def test_after_a_restart_a_shoot_that_was_just_created_is_held_back_for_what_is_left(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    world.patch_cluster(SHOOT, operation("Create", lab.clock.now() - 20))
-    await lab.clock.sleep(1)
-    harness = lab.prober(world, initial_delay=100.0)
-    begun = await harness.until(harness.probes)
-    await harness.until(lambda: harness.decision().verdict == "ScaleUp", within=130)
-    assert harness.now - begun == pytest.approx(79, abs=1.2)
-
-
 async def test_a_shoot_that_was_hibernated_when_clusters_were_first_listed_is_held_back_when_it_wakes(
     lab,
 ):

@@ -124,13 +124,6 @@ async def test_what_a_gate_holds_back_as_well_is_not_unprotected_because_of_peop
         assert operator.state() is ShootState.UNPROTECTED
 
 
-async def test_a_gated_shoot_is_looked_at_every_suspect_interval(harness, gate):
-    await gated(harness, gate)
-    seen = len(harness.probes())
-    await harness.run(50)
-    assert len(harness.probes()) - seen == pytest.approx(10, abs=1)
-
-
 async def test_when_the_gate_opens_it_is_looked_at_and_scaled_at_once(harness, gate):
     await gated(harness, gate)
     await harness.run(2)

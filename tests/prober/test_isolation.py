@@ -6,9 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.limits import Bucket
-from app.core.metrics import Metrics
 from app.core.model.probing import ShootState, VerdictReason
-from app.core.reporting.metering import Metering
+from app.core.reporting.notices import Probed
 from app.simulation.traffic import Trouble
 from tests.support.doubles import HookedConnector
 from tests.support.harness import KCM, SHOOT
@@ -118,9 +117,7 @@ async def test_shoots_that_hang_do_not_delay_the_others(lab):
     await harness.run(20)
     harness.notices.clear()
     await harness.run(40)
-    lags = [
-        n.numbers["lag"] for n in harness.notices if n.kind == "Look" and n.namespace in names[200:]
-    ]
+    lags = [n.lag for n in harness.notices if n.kind == "Look" and n.namespace in names[200:]]
     assert len(lags) >= 60
     assert max(lags) < 0.1
 
@@ -133,9 +130,9 @@ async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_nex
         await harness.run(10)
         harness.notices.clear()
         await harness.run(60)
-    probes = [n.numbers for n in harness.notices if n.kind == "Look"]
-    assert min(n["seconds"] for n in probes) > 5
-    assert max(n["lag"] for n in probes) < 0.1
+    probes = [n for n in harness.notices if isinstance(n, Probed)]
+    assert min(n.seconds for n in probes) > 5
+    assert max(n.lag for n in probes) < 0.1
 
 
 async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_second(lab):
@@ -171,12 +168,3 @@ async def test_scale_downs_of_a_mass_outage_do_not_take_turns(lab):
         known = harness.world.known_at(name, since=harness.now - 45)
         (write,) = harness.world.journal.of("dependency-watchdog", name, KCM.name)
         assert write.at - known < 1.5
-
-
-async def test_a_runner_that_failed_is_counted(lab):
-    harness, connector = await broken(lab, ValueError("a bug"))
-    metrics = Metrics()
-    harness.environment.notice_bus.subscribe(Metering(metrics).note)
-    await harness.run(30)
-    counted = metrics.registry.get_sample_value("dwd_runner_failures_total", {"loop": "prober"})
-    assert counted == len(connector.tries) > 3

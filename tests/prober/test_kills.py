@@ -60,21 +60,6 @@ async def test_killed_at_any_point_of_the_way_down_the_next_process_finishes_it(
     assert not any(world.annotations(SHOOT, ref) for ref in ALL)
 
 
-@pytest.mark.parametrize("after", BOUNDARIES[::3])
-async def test_killed_on_the_way_down_and_back_the_next_process_undoes_it(lab, after):
-    first = await staged(lab)
-    world = first.world
-    with world.faults.path_cut(SHOOT):
-        await first.until(lambda: first.told("FlowStarted"))
-        await first.run(after)
-        await first.kill()
-    await first.run(30)
-    second = first.again()
-    await second.run(180)
-    assert counts(world) == COUNTS
-    assert not any(world.annotations(SHOOT, ref) for ref in ALL)
-
-
 @pytest.mark.parametrize("offset", [n * ROUND_TRIP / 4 for n in range(6)])
 @pytest.mark.parametrize("which", ALL, ids=str)
 async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(lab, which, offset):

@@ -14,7 +14,7 @@ from app.core.model.shoots import Route, SecretView
 from app.prober.shoot_probe import PathProbe
 from tests.prober.rules.facts import pending, workload
 from tests.support.doubles import OwnSessions
-from tests.support.harness import GARDENER, SHOOT
+from tests.support.harness import SHOOT
 
 STAKES = pending(workload(1))
 
@@ -147,10 +147,6 @@ async def test_what_the_external_path_answers_instead_of_a_version_is_neither(er
     found = (await probe(Outside([None, error]))).result
     assert isinstance(found, Failure)
     assert found.reason is reason
-
-
-async def test_policy_defaults_of_lease_mode_use_one_route_only():
-    assert list(GARDENER.secret_names) == [Route.INTERNAL]
 
 
 # Endpoint mode where what was seen may not be what is so: a busy process, a frozen one.

@@ -5,7 +5,7 @@ import pytest
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from tests.prober.people import DOWN, GARDEN, UP, Operator, again, newer_version, with_operator
+from tests.prober.people import DOWN, GARDEN, UP, Operator, newer_version, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM, changed
 
 SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
@@ -110,17 +110,6 @@ async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(la
         assert "newer cannot be read" in operator.condition("Paused").message
         at = await operator.until(lambda: operator.writes(KCM), within=40)
         assert at - began == pytest.approx(90, abs=1.5)
-
-
-async def test_a_restart_forgets_no_pause(lab):
-    operator = await with_operator(lab)
-    await operator.pause()
-    await operator.kill()
-    after = again(operator)
-    with after.world.faults.path_cut(SHOOT):
-        await after.run(90)
-        assert after.reason() is VerdictReason.PAUSED
-        assert not after.writes()
 
 
 # Synced.

@@ -138,24 +138,3 @@ async def test_every_result_of_a_probe_happens(records, begin, probe, result):
     assert records.value("dwd_probes_total", probe=probe, result=result) > 0
     failures = records.value("dwd_shoot_probe_failures_total", namespace=SHOOT, probe=probe)
     assert failures >= records.value("dwd_probes_total", probe=probe, result=result)
-
-
-async def test_each_state_of_a_lease_is_shown(records):
-    harness = records.harness
-
-    def leases():
-        states = ("fresh", "expired", "unknown", "excluded")
-        return tuple(
-            records.value("dwd_shoot_node_leases", namespace=SHOOT, state=state) for state in states
-        )
-
-    await harness.run(60)
-    assert leases() == (10, 0, 0, 0)
-    machine = next(iter(harness.world.machines(SHOOT)))
-    harness.world.delete_machine(SHOOT, machine.name)
-    with harness.world.faults.path_cut(SHOOT, fraction=0.3):
-        await harness.run(60)
-        fresh, expired, unknown, excluded = leases()
-        assert (unknown, excluded) == (0, 1)
-        assert expired in {2, 3}
-        assert fresh == 9 - expired

@@ -218,16 +218,6 @@ async def test_a_secret_that_was_never_listed_is_not_called_missing(lab, mode):
     assert harness.reason() is not VerdictReason.NOT_SYNCED
 
 
-async def test_until_clusters_were_listed_nothing_is_probed(lab):
-    world = lab.world()
-    missing = world.faults.watch_not_opened(Watched.CLUSTERS)
-    harness = await lab.healthy(world)
-    assert world.requests.live() == 0
-    missing.lift()
-    await harness.run(5)
-    assert harness.state() is ShootState.HEALTHY
-
-
 # Scaling runs with holds: what a person, or a rule, asks for is nobody's verdict, and acts on the Cluster all the same.
 
 

@@ -149,13 +149,6 @@ async def test_a_scale_up_by_hand_keeps_its_hold_though_it_fails_for_what_is_una
     assert held.operation == operation.id
 
 
-async def test_what_is_of_a_kind_that_is_not_served_is_shown_as_missing(lab):
-    optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
-    harness = await lab.healthy(dependents=(optional, *GARDENER.dependents))
-    views = await harness.prober.dependents.live(SHOOT)
-    assert [ref for ref, view in views.items() if view is None] == [WIDGET]
-
-
 async def test_people_see_and_scale_the_others(unserved):
     await unserved.run(60)
     views = await unserved.prober.dependents.live(SHOOT)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -42,17 +41,6 @@ async def status(found):
     return json.loads((await found.get("API", "/api/v1/status"))[1])
 
 
-class Standby:
-    """An election that another one has won."""
-
-    leading = may_probe = False
-    leader_identity = "another"
-    trouble = None
-
-    def subscribe(self, listener):
-        return
-
-
 @SHAPES
 async def test_it_starts_serves_what_it_runs_and_leaves_nothing_behind(loops):
     async with living(loops=loops) as found:
@@ -77,16 +65,6 @@ async def test_it_starts_serves_what_it_runs_and_leaves_nothing_behind(loops):
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.parametrize(
-    ("loops", "path"),
-    [(WEEDER, "/api/v1/shoots"), (WEEDER, f"/api/v1/shoots/{SHOOT}"), (PROBER, "/api/v1/weeders")],
-)
-async def test_what_runs_elsewhere_is_503_and_names_the_loop(loops, path):
-    async with living(loops=loops) as found:
-        code, text = await found.get("API", path)
-    assert (code, json.loads(text)["loop"]) == (503, (set(BOTH) - set(loops)).pop())
-
-
 async def test_a_recovery_is_seen_through_the_api():
     async with living(loops=BOTH) as found:
         await ready(found)
@@ -106,16 +84,6 @@ async def test_a_recovery_is_seen_through_the_api():
     assert (shown["cause"], shown["phase"]) == ("Asked", "Watching")
     assert {each["reason"] for each in shown["spared"]} == {"NotWaiting"}
     assert len(shown["spared"]) == 7, "the dependants, and neither etcd nor kube-apiserver"
-
-
-async def test_who_leads_as_prober_alone_leaves_the_weeders_to_the_leader():
-    async with living(loops=BOTH) as found:
-        cluster = found.service._cluster
-        object.__setattr__(cluster, "weeder", replace(cluster.weeder, leadership=Standby()))
-        code, text = await found.get("API", "/api/v1/weeders")
-        assert (code, json.loads(text)["leader"]["identity"]) == (503, "another")
-        assert (await found.get("API", "/api/v1/shoots"))[0] == 200
-        assert (await status(found))["role"] == "leader"
 
 
 async def test_selectors_that_match_nothing_are_shown_and_it_stays_ready():

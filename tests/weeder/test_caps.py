@@ -80,16 +80,6 @@ async def test_after_a_restart_no_pod_is_deleted_twice(lab):
 # The pace.
 
 
-async def test_after_three_recoveries_the_next_waits_30_60_120_and_120_seconds(lab):
-    harness = with_app(lab, 1, watch_duration=3600.0)
-    waits = []
-    for _ in range(8):
-        await harness.recover()
-        waits.append(round(harness.recovery().due - harness.recovery().began))
-        await harness.run(125)
-    assert waits == [0, 0, 0, 30, 60, 120, 120, 120]
-
-
 async def test_while_it_waits_nothing_is_listed_or_deleted_and_its_time_begins_then(lab):
     harness = with_app(lab, 1)
     for _ in range(3):
@@ -124,21 +114,6 @@ async def test_other_services_are_not_kept_waiting(lab):
         await harness.recover()
     await harness.recover("kube-apiserver", key=ETCD)
     assert len(harness.names()) == 2
-
-
-async def test_a_service_that_flaps_for_ten_minutes_is_opened_three_times_within_watch_duration(
-    lab,
-):
-    harness = with_app(lab, 10)
-    flaps = harness.world.faults.service_flaps(*API, every=5.0)
-    harness.crash(APP)
-    await harness.run(290)
-    assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 3
-    await harness.run(310)
-    flaps.lift()
-    assert harness.count("dwd_weeder_recoveries_total", service=API.service) <= 7
-    uids = [each.uid for each in harness.deleted()]
-    assert len(uids) == len(set(uids)) <= 20
 
 
 async def test_of_an_owner_only_pods_that_a_selector_matches_make_its_cap(lab):

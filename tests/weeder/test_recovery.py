@@ -38,14 +38,6 @@ async def test_after_an_outage_of_etcd_the_chain_is_restarted_link_by_link(harne
     assert sum(spared) > 200, "so much waiting"
 
 
-async def test_a_service_that_stays_ready_is_weeded_for_by_nobody(harness):
-    await harness.run(5)
-    harness.crash(SCHEDULER)
-    await harness.run(200)
-    assert harness.names() == []
-    assert harness.seed.most_watches == 0
-
-
 async def test_only_pods_of_its_own_namespace_are_weeded(harness):
     harness.world.add_control_plane(OTHER)
     harness.crash(SCHEDULER, namespace=OTHER)

@@ -23,6 +23,7 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.workloads import Direction
+from app.prober.rules.verdict import Obstacle
 
 PENDING_REASON: Final = "Pending"
 SCALING_FAILED: Final = "ScalingFailed"
@@ -70,7 +71,7 @@ class StateInputs:
     """None while nothing has been asked for yet."""
     vanished: bool = False
     """At the last probe no lease counted any more (`vanished`)."""
-    kept_back: VerdictReason | None = None
+    kept_back: Obstacle | None = None
     """The override that alone keeps back a scale-down which would write something; None if there is none."""
     protected: bool = False
     running: Direction | None = None
@@ -95,7 +96,7 @@ def summary(facts: StateInputs) -> StateSummary:
     found = _state(facts)
     decision = facts.decision
     if found is ShootState.UNPROTECTED and facts.kept_back is not None:
-        return StateSummary(found, facts.kept_back)
+        return StateSummary(found, facts.kept_back[0])
     if decision is None:
         return StateSummary(found, PENDING_REASON)
     if found is ShootState.FAILING and decision.reason not in _FAILING:

@@ -1,14 +1,14 @@
 """From a reading to SCALE UP, SCALE DOWN or HOLD (rules 4.1). When unsure: HOLD, with the reason.
 
 `decide` makes the decision of a reading, and of what is known of the shoot besides, in two steps. `assess` says what
-the leases alone ask for. `decide_assessment` turns that into HOLD where a precondition is not met (overrides,
-leadership, `initialDelay`, gates), or where it has not been seen often enough in a row; the decision still shows what
-the verdict would have been (`would_be`). A failed probe is always HOLD (`decide_failure`).
+the leases alone ask for, whatever else speaks against it. `decide_assessment` turns that into HOLD where a precondition
+is not met (overrides, leadership, `initialDelay`, gates), or where it has not been seen often enough in a row; the
+decision still shows what the verdict would have been (`would_be`). A failed probe is always HOLD (`decide_failure`).
 
 With the decision goes the plan of what would be written on it. If that is anything, the decision has to stand three
-tests, in this order, as each may take seconds: what it needs of stale watches is read live (`checked`), a scale-down is
-confirmed by a second reading (`confirmed`), and the preconditions are asked once more (`still`). Whatever fails on the
-way makes it HOLD, with the reason.
+tests, in this order, as each may take seconds: what it needs of stale watches is read live (`after_live_read`), a
+scale-down is confirmed by a second reading (`after_second_reading`), and the preconditions are asked once more
+(`recheck_preconditions`). Whatever fails on the way makes it HOLD, with the reason.
 """
 
 import math
@@ -41,16 +41,11 @@ _NAMES: Final = 5
 _MINUTE: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """What the leases, or the two paths, ask for, whatever else speaks against it."""
-
-    verdict: Verdict
-    reason: VerdictReason
-    message: str = ""
+def _asks(verdict: Verdict, reason: VerdictReason, message: str = "") -> Decision:
+    return Decision(verdict, reason, message, would_be=verdict)
 
 
-def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
+def assess(tally: Tally, limit: float, *, protected: bool) -> Decision:
     """Says what the leases ask for, by the table of rules 4.1.
 
     Args:
@@ -62,45 +57,45 @@ def assess(tally: Tally, limit: float, *, protected: bool) -> Assessment:
     if found.total < QUORUM:
         return _assess_few(tally, limit, protected=protected)
     if found.expired_fraction >= limit:
-        return Assessment(Verdict.SCALE_DOWN, VerdictReason.LEASES_EXPIRED)
+        return _asks(Verdict.SCALE_DOWN, VerdictReason.LEASES_EXPIRED)
     if found.doubtful_fraction >= limit:
-        return Assessment(Verdict.HOLD, VerdictReason.UNKNOWN_LEASES)
+        return _asks(Verdict.HOLD, VerdictReason.UNKNOWN_LEASES)
     most_are_excluded = machines is None or found.total < machines.total / 2
     machines_agree = machines is not None and machines.doubtful_fraction < limit
     if protected and most_are_excluded and not machines_agree:
-        return Assessment(Verdict.HOLD, VerdictReason.FEW_CANDIDATES)
+        return _asks(Verdict.HOLD, VerdictReason.FEW_CANDIDATES)
     return _renewed(found)
 
 
-def _renewed(found: LeaseCounts) -> Assessment:
+def _renewed(found: LeaseCounts) -> Decision:
     some = VerdictReason.SOME_LEASES_EXPIRED if found.expired else VerdictReason.LEASES_RENEWED
-    return Assessment(Verdict.SCALE_UP, some)
+    return _asks(Verdict.SCALE_UP, some)
 
 
-def _assess_few(tally: Tally, limit: float, *, protected: bool) -> Assessment:
+def _assess_few(tally: Tally, limit: float, *, protected: bool) -> Decision:
     """At most one candidate: a fresh one is up; under protection the leases of nodes with a machine decide instead."""
     found, machines = tally.candidates, tally.with_machine
     if not protected and found.total and not found.expired + found.unknown:
-        return Assessment(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED)
+        return _asks(Verdict.SCALE_UP, VerdictReason.LEASES_RENEWED)
     if protected and machines is not None:
         if machines.total == 0 and tally.nodes_read:
-            return Assessment(Verdict.SCALE_UP, VerdictReason.NO_NODES)
+            return _asks(Verdict.SCALE_UP, VerdictReason.NO_NODES)
         if machines.total and machines.doubtful_fraction < limit:
             return _renewed(machines)
     few = VerdictReason.ONE_CANDIDATE if found.total else VerdictReason.NO_CANDIDATES
-    return Assessment(Verdict.HOLD, few)
+    return _asks(Verdict.HOLD, few)
 
 
-def assess_paths(reading: PathReading) -> Assessment:
+def assess_paths(reading: PathReading) -> Decision:
     """What the two paths alone ask for."""
     if reading.counting is not None:
-        return Assessment(Verdict.HOLD, VerdictReason.COUNTING, reading.counting)
+        return _asks(Verdict.HOLD, VerdictReason.COUNTING, reading.counting)
     if reading.external is None:
         text = "the API server answers through the internal and the external path"
-        return Assessment(Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE, text)
+        return _asks(Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE, text)
     why = reading.external.message
     text = f"the API server answers through the internal path, not through the external one ({why})"
-    return Assessment(Verdict.SCALE_DOWN, VerdictReason.EXTERNAL_UNREACHABLE, text)
+    return _asks(Verdict.SCALE_DOWN, VerdictReason.EXTERNAL_UNREACHABLE, text)
 
 
 # Thresholds: how often in a row, and for how long, a direction must be seen before the verdict follows (rules 4.1).
@@ -221,7 +216,7 @@ def decide_failure(failure: Failure, consecutive: ConsecutiveResults) -> Verdict
 
 
 def decide_assessment(
-    assessed: Assessment,
+    assessed: Decision,
     policy: ProberPolicy,
     preconditions: Preconditions,
     consecutive: ConsecutiveResults,
@@ -245,14 +240,13 @@ def decide_assessment(
     """
     wanted = assessed.verdict.direction
     if wanted is None:
-        decision = Decision(Verdict.HOLD, assessed.reason, assessed.message, Verdict.HOLD)
         # Endpoint mode counts the internal path first (`rules.paths`): that says nothing against the external counts.
         return VerdictOutcome(
-            decision, consecutive if assessed.reason is VerdictReason.COUNTING else NO_RESULTS
+            assessed, consecutive if assessed.reason is VerdictReason.COUNTING else NO_RESULTS
         )
     if (closed := _scaling_obstacle(preconditions, wanted)) is not None:
         return VerdictOutcome(
-            _hold_decision(assessed, *closed), _remaining_counts(consecutive, wanted, closed[0])
+            _held(assessed, *closed), _remaining_counts(consecutive, wanted, closed[0])
         )
     counted = consecutive.add(wanted, now, policy.suspect_interval, counts=counts)
     span = 0.0
@@ -272,11 +266,10 @@ def decide_assessment(
                 f"good for {lasted:.0f} s of {span:.0f} s, "
                 "as this protection is not the first within an hour"
             )
-        return VerdictOutcome(_hold_decision(assessed, VerdictReason.COUNTING, missing), counted)
+        return VerdictOutcome(_held(assessed, VerdictReason.COUNTING, missing), counted)
     if (kept := _start_obstacle(preconditions, wanted)) is not None:
-        return VerdictOutcome(_hold_decision(assessed, *kept), counted)
-    decision = Decision(assessed.verdict, assessed.reason, assessed.message, assessed.verdict)
-    return VerdictOutcome(decision, counted)
+        return VerdictOutcome(_held(assessed, *kept), counted)
+    return VerdictOutcome(assessed, counted)
 
 
 def _remaining_counts(
@@ -290,16 +283,12 @@ def _remaining_counts(
 
 def recheck_preconditions(outcome: VerdictOutcome, preconditions: Preconditions) -> VerdictOutcome:
     """Checks the preconditions once more, as `outcome` may be seconds old; HOLD if one is no longer met."""
-    decision = outcome.decision
-    wanted = decision.verdict.direction
-    if wanted is None:
+    wanted = outcome.decision.verdict.direction
+    obstacle = None if wanted is None else _obstacle(preconditions, wanted)
+    if wanted is None or obstacle is None:
         return outcome
-    obstacle = _obstacle(preconditions, wanted)
-    if obstacle is None:
-        return outcome
-    reason, why = obstacle
-    held = Decision(Verdict.HOLD, reason, f"{decision.message}; {why}", decision.verdict)
-    return VerdictOutcome(held, _remaining_counts(outcome.consecutive, wanted, reason))
+    counts = _remaining_counts(outcome.consecutive, wanted, obstacle[0])
+    return VerdictOutcome(_held(outcome.decision, *obstacle), counts)
 
 
 def blocking_override(preconditions: Preconditions) -> Obstacle | None:
@@ -310,15 +299,15 @@ def blocking_override(preconditions: Preconditions) -> Obstacle | None:
     return _obstacle(preconditions, Direction.DOWN)
 
 
-def unconfirmed(again: Assessment, first: Decision) -> VerdictOutcome:
+def unconfirmed(again: Decision, first: Decision) -> VerdictOutcome:
     """Decides on a scale-down that the second reading did not confirm: HOLD, and the counts start anew."""
     message = f"a second reading did not confirm the first ({first.message}): {again.message}"
     decision = Decision(Verdict.HOLD, VerdictReason.NOT_CONFIRMED, message, first.verdict)
     return VerdictOutcome(decision, NO_RESULTS)
 
 
-def _hold_decision(assessed: Assessment, reason: VerdictReason, why: str) -> Decision:
-    return Decision(Verdict.HOLD, reason, f"{assessed.message}; {why}", assessed.verdict)
+def _held(asked: Decision, reason: VerdictReason, why: str) -> Decision:
+    return replace(asked, verdict=Verdict.HOLD, reason=reason, message=f"{asked.message}; {why}")
 
 
 def _obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:
@@ -449,7 +438,7 @@ def _planned(outcome: VerdictOutcome, pending: PendingWrites) -> VerdictOutcome:
     return replace(outcome, plan=pending.plans[direction])
 
 
-def _assess(result: Tally | PathReading, inputs: DecisionInputs) -> Assessment:
+def _assess(result: Tally | PathReading, inputs: DecisionInputs) -> Decision:
     if isinstance(result, PathReading):
         return assess_paths(result)
     limit = inputs.policy.limit

@@ -1,31 +1,26 @@
 """The screens: for a terminal, which redraws the picture in place, and for other outputs, line by line."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from textwrap import TextWrapper
-from typing import Final, TextIO
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TextIO
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
+from rich.segment import SegmentLines
 from rich.table import Table
 from rich.text import Text
 
 from app.core.model.probing import ShootState
-from app.simulation.demo import wording
-from app.simulation.demo.losses import Harm
-from app.simulation.demo.wording import (
-    CONTROLLERS,
-    EventLine,
-    Picture,
-    Pods,
-    Row,
-    TrueReplicas,
-    lost_words,
-    pod_words,
-    shoots,
-    stamp,
-)
 
+CONTROLLERS: Final = {
+    "kcm": "kube-controller-manager",
+    "mcm": "machine-controller-manager",
+    "ca": "cluster-autoscaler",
+}
+"""The columns of replicas: their heads, and whose they are."""
+EVERY: Final = 15.0
+"""Seconds between summaries without a terminal."""
 _COLOURS: Final = {
     ShootState.UNPROTECTED: "bold white on red",
     ShootState.PROTECTED: "bold magenta",
@@ -34,22 +29,78 @@ _COLOURS: Final = {
     ShootState.UNREACHABLE: "red",
     ShootState.FAILING: "red",
     ShootState.SUSPECT: "yellow",
-    ShootState.PENDING: "dim",
     ShootState.HEALTHY: "green",
-    ShootState.NOT_PROBED: "dim",
 }
-# Lines for the scenes that play, at most.
+# Lines for the scenes that play, at most; and for what has happened.
 _SCENES: Final = 5
-# Lines for what has happened, before the shoots have more than a few.
-_EVENTS: Final = 8
-# Those where there is room.
-_MOST_EVENTS: Final = 14
-# Columns below which nothing is broken into lines any more.
-_NARROW: Final = 20
-# Columns on which every text is one line; it is cut where it is shown.
-_ENDLESS: Final = 1 << 20
+_EVENTS: Final = 10
 # Lines that the shoots have before there are any events.
 _LEAST_ROWS: Final = 4
+
+
+class Row(NamedTuple):
+    """One row: a shoot."""
+
+    shoot: str
+    """Its short name."""
+    state: ShootState | None
+    """None before the first answer of the program."""
+    reason: str
+    leases: str
+    replicas: tuple[str, ...]
+    """One for each of CONTROLLERS."""
+    happens: str
+    """What happens to it: `etcd-outage, 5 waiting`."""
+
+    @property
+    def word(self) -> str:
+        """Its state, as a word."""
+        return "Starting" if self.state is None else str(self.state)
+
+
+Compared = tuple[str, int, int]
+"""What is counted, and how many with the watchdog and without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What a screen shows at one instant."""
+
+    elapsed: float
+    """Seconds since the start."""
+    title: str
+    hints: Sequence[str]
+    """Commands for a closer look."""
+    state: str
+    """How many shoots are in which state, or why that is not known."""
+    counts: Sequence[Compared]
+    scenes: Sequence[tuple[float, str, str]]
+    """Those that play: the seconds that are left, whom they happen to, what happens."""
+    rows: Sequence[Row]
+    unsettled: int
+    """How many of them are not in a normal state."""
+    latest: Sequence[tuple[str, str]]
+    """What has happened, each with its time, the newest last."""
+    over: bool = False
+    """Whether the scenario has ended."""
+
+
+def stamp(seconds: float) -> str:
+    """Formats the time since the start: `+1:05`."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"+{minutes}:{rest:02}"
+
+
+def number_of_shoots(count: int) -> str:
+    """Formats it: `1 shoot`, `30 shoots`."""
+    return f"{count} shoot" + ("" if count == 1 else "s")
+
+
+def in_words(counts: Sequence[Compared]) -> str:
+    """Formats numbers in one line: `nodes marked NotReady: 0, without the watchdog 10; …`."""
+    return "; ".join(
+        f"{what}: {mine}, without the watchdog {theirs}" for what, mine, theirs in counts
+    )
 
 
 class LiveScreen:
@@ -59,174 +110,104 @@ class LiveScreen:
     """A person watches, and ends the demo with Ctrl-C."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
         # No thread of its own draws: every picture is drawn when it is made, in the event loop.
         self.live = Live(console=console, screen=True, auto_refresh=False)
         """Has the terminal while it is entered."""
 
     def show(self, picture: Picture) -> None:
-        size = self._console.size
-        self.live.update(draw(picture, size.width, size.height), refresh=True)
+        self.live.update(Drawing(picture), refresh=True)
 
-    def tell(self, told: EventLine) -> None:
-        """Does nothing: the next picture contains the event."""
-
-
-def draw(picture: Picture, width: int, height: int) -> Group:
-    """The picture on so many columns and lines.
-
-    Shoots to which nothing happens give way to what has happened: its lines are whole where there is room for them.
-    """
-    head = _above(picture, width)
-    if len(head) + 1 + _LEAST_ROWS > height:
-        head = _above(picture, _ENDLESS)
-    room = height - len(head) - 1  # the table has a head too
-    busy = min(picture.unsettled, len(picture.rows)) + 1  # and a line that counts the others
-    spare = room - 1 - max(busy, _LEAST_ROWS)
-    least = min(_EVENTS, max(room - _LEAST_ROWS - 1, 0))
-    foot = _events(picture.latest, width, min(max(spare, least), _MOST_EVENTS))
-    table = _table(picture.rows, room - (len(foot) + 1 if foot else 0))
-    return Group(*head, table, *([Text(""), *foot] if foot else []))
+    def tell(self, at: str, text: str) -> None:
+        """Does nothing: the next picture contains it."""
 
 
-def _above(picture: Picture, width: int) -> list[Text]:
-    """What stands above the table."""
-    return [*_head(picture, width), *_playing(picture, width), Text("")]
+class Drawing:
+    """A picture on a terminal: as many shoots as there is room for, and below them the latest that has happened."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draws it, on no more lines than the terminal has."""
+        free = options.update(height=None)
+        head = console.render_lines(self._head(), free, pad=False)
+        head = head[: max(options.max_height - _LEAST_ROWS - 2, 1)]
+        foot = console.render_lines(_grid(self._picture.latest, "dim"), free, pad=False)
+        room = (
+            options.max_height - len(head) - 2
+        )  # the table has a head, too, and an empty line follows it
+        least = min(_EVENTS, room - _LEAST_ROWS)
+        foot = foot[-max(least, room - len(self._picture.rows), 1) :]
+        yield SegmentLines(head, new_lines=True)
+        yield self._table(room - len(foot))
+        yield Text()
+        yield SegmentLines(foot, new_lines=True)
+
+    def _head(self) -> Group:
+        shown = self._picture
+        title = Text.assemble(
+            ("dependency watchdog", "bold"), f"  {stamp(shown.elapsed)}  {shown.title}. "
+        )
+        counts = Table.grid(padding=(0, 2))
+        for what, mine, theirs in shown.counts:
+            counts.add_row(
+                what,
+                Text(f"{mine:>5} with the watchdog", "bold yellow" if mine else "bold green"),
+                Text(f"{theirs:>5} without it", "bold red" if theirs > mine else ""),
+            )
+        scenes = [
+            (f"{max(left, 0):>4.0f} s", f"{who}: {say}")
+            for left, who, say in shown.scenes[:_SCENES]
+        ]
+        if more := len(shown.scenes[_SCENES:]):
+            scenes.append(("", f"and {more} more scenes"))
+        if not scenes:
+            scenes = [("", self._between())]
+        return Group(
+            title.append("Ctrl-C ends it."),
+            *(Text(hint, "dim") for hint in shown.hints),
+            Text(shown.state, "bold"),
+            counts,
+            _grid(scenes, "bold yellow"),
+            Text(),
+        )
+
+    def _between(self) -> str:
+        """What is said where no scene plays."""
+        begin = "The scenario is over; the watchdog goes on." if self._picture.over else ""
+        if not self._picture.unsettled:
+            return begin or "All is quiet."
+        left = f"{number_of_shoots(self._picture.unsettled)} not back to normal yet."
+        return f"{begin or 'No scene plays;'} {left}"
+
+    def _table(self, room: int) -> Table:
+        table = Table(box=None, expand=True, pad_edge=False, header_style="bold underline")
+        for head in ("shoot", "state", "reason", "fresh leases"):
+            table.add_column(head, no_wrap=True)
+        for head in CONTROLLERS:
+            table.add_column(head, no_wrap=True, justify="right")
+        table.add_column("what happens", no_wrap=True, ratio=1)
+        rows = self._picture.rows
+        kept = rows if len(rows) <= room else rows[: max(room - 1, 0)]
+        for row in kept:
+            state = Text(row.word, "" if row.state is None else _COLOURS.get(row.state, "dim"))
+            happens = Text(row.happens, "yellow")
+            table.add_row(row.shoot, state, row.reason, row.leases, *row.replicas, happens)
+        if len(kept) < len(rows):
+            table.add_row(f"+ {len(rows) - len(kept)}", "more", style="dim")
+        return table
 
 
-def _events(latest: Sequence[EventLine], width: int, room: int) -> list[Text]:
-    """What has happened, the newest last, in so many lines; where even that is too long it is cut."""
-    found: list[Text] = []
-    for told in reversed(latest):
-        lines = _wrapped(_line((_stamp(told), "dim")), told.text, width)
-        if len(found) + len(lines) > room:
-            return found or [_line((_stamp(told), "dim"), told.text)][:room]
-        found = lines + found
-    return found
-
-
-def _head(picture: Picture, width: int) -> list[Text]:
-    lost = picture.lost
-    title = _line(("dependency watchdog", "bold"), f"  {wording.stamp(picture.elapsed)}  ")
-    title.append(
-        f"scenario {picture.scenario}, {wording.shoots(len(picture.rows))}. Ctrl-C ends it."
-    )
-    hints = [line for each in picture.hints for line in _wrapped(_line(), each, width, "dim")]
-    columns = ((Harm.NODE, "nodes"), (Harm.MACHINE, "machines"))
-    compared = [
-        _compared(str(harm), getattr(lost.having, name), getattr(lost.lacking, name))
-        for harm, name in columns
-    ]
-    if any(lost.below):
-        below = f"{wording.BELOW_LIMIT}: too few to act: {wording.below_words(lost)}"
-        compared.append(_line((below, "dim")))
-    pods = [_pods(picture.pods)] if picture.pods else []
-    state = (
-        (picture.trouble, "bold red")
-        if picture.trouble
-        else (wording.counted(picture.rows), "bold")
-    )
-    return [title, *hints, _line(state), *compared, *pods]
-
-
-def _compared(what: str, having: int, lacking: int) -> Text:
-    with_it = (f"{having:>5} with the watchdog", "bold green" if not having else "bold yellow")
-    without = (f"{lacking:>6} without it", "bold red" if lacking > having else "")
-    return _line(f"{what:<22}", with_it, without)
-
-
-def _pods(pods: Pods) -> Text:
-    line = _compared("pods waiting", pods.waiting, pods.waiting_without)
-    if pods.saving:
-        line.append(f"    {wording.saved_words(pods.saving)}")
-    return line
-
-
-def _playing(picture: Picture, width: int) -> list[Text]:
-    if not picture.running:
-        return [_line((_between(picture), "italic"))]
-    whole, lines = len(picture.rows), []
-    for each in picture.running[:_SCENES]:
-        left = _line((f"{max(each.ends - picture.now, 0):>4.0f} s ", "bold yellow"))
-        who = wording.who(each, whole)
-        first, *more = _wrapped(left, f"{who}  {each.scene.say}", width)
-        first.stylize("bold", len(left), len(left) + len(who))
-        lines += [first, *more]
-    more_scenes = len(picture.running) - _SCENES
-    if more_scenes > 0:
-        lines.append(_line(f"       and {more_scenes} more scenes"))
-    return lines
-
-
-def _between(picture: Picture) -> str:
-    """What is said where no scene plays."""
-    begin = "The scenario is over; the watchdog goes on." if picture.over else ""
-    if not picture.unsettled:
-        return begin or "All is quiet."
-    left = f"{wording.shoots(picture.unsettled)} not back to normal yet."
-    return f"{begin or 'No scene plays;'} {left}"
-
-
-def _table(rows: tuple[Row, ...], room: int) -> Table:
-    table = Table(box=None, expand=True, pad_edge=False, header_style="bold underline")
-    table.add_column("shoot", no_wrap=True, max_width=14)
-    table.add_column("state", no_wrap=True, width=11)
-    table.add_column("reason", no_wrap=True, max_width=20)
-    table.add_column("leases", no_wrap=True)
-    for head in CONTROLLERS:
-        table.add_column(head, no_wrap=True, justify="right", width=4)
-    table.add_column("what happens", no_wrap=True, ratio=1, overflow="ellipsis")
-    kept, rest = wording.shown(rows, room)
-    for each in kept:
-        table.add_row(*_cells(each))
-    if rest:
-        table.add_row(Text(f"+ {len(rest)}", style="dim"), Text("more", style="dim"))
-    return table
-
-
-def _cells(row: Row) -> Iterable[Text]:
-    colour = "" if row.state is None else _COLOURS[row.state]
-    yield Text(row.shoot, style="bold")
-    yield Text(row.word, style=colour)
-    yield Text(row.reason)
-    yield Text(wording.leases(row.leases))
-    for each in row.replicas:
-        yield _replicas(each)
-    yield Text(row.happens, style="yellow")
-
-
-def _replicas(replicas: TrueReplicas | None) -> Text:
-    if replicas is None:
-        return Text("–", style="dim")
-    return Text(str(replicas), style="" if replicas.wanted else "bold magenta")
-
-
-def _stamp(told: EventLine) -> str:
-    return f"{wording.stamp(told.at):>6}  "
-
-
-def _wrapped(head: Text, text: str, width: int, style: str = "") -> list[Text]:
-    """A text behind its head, on as many lines as it takes."""
-    room = max(width - len(head), _NARROW)
-    first, *more = TextWrapper(room, break_on_hyphens=False).wrap(text) or [""]
-    begin = Text.assemble(head, (first, style), no_wrap=True, overflow="ellipsis")
-    return [begin, *(_line((" " * len(head) + line, style)) for line in more)]
-
-
-def _line(*parts: str | tuple[str, str]) -> Text:
-    """One line, whatever it takes; what is too long ends in an ellipsis."""
-    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
-
-
-# Without a terminal: a line for each event, and a summary every 15 s.
-
-
-EVERY: Final = 15.0
-"""Seconds between summaries."""
+def _grid(lines: Sequence[tuple[str, str]], style: str) -> Table:
+    """Texts behind their heads, each on as many lines as it takes."""
+    grid = Table.grid(padding=(0, 2))
+    for head, text in lines:
+        grid.add_row(Text(head, style, justify="right", no_wrap=True), Text(text))
+    return grid
 
 
 class PlainScreen:
-    """Writes lines."""
+    """Writes lines: one for each thing that happens, and a summary every 15 s."""
 
     stays = False
     """There may be no person to end the demo."""
@@ -234,37 +215,26 @@ class PlainScreen:
     def __init__(self, out: TextIO, gone: Callable[[], None]) -> None:
         """Writes to `out`; calls `gone` when its reader has closed it."""
         self._out, self._gone = out, gone
-        self._due = EVERY
-        self._begun = False
+        self._due = 0.0
 
     def show(self, picture: Picture) -> None:
         """Writes what the demo is, once; then a summary whenever one is due."""
-        if not self._begun:
-            self._begun = True
-            self._write(
-                f"scenario {picture.scenario}, {shoots(len(picture.rows))}; Ctrl-C ends it early"
-            )
+        if not self._due:
+            self._write(f"{picture.title}; Ctrl-C ends it early")
             for hint in picture.hints:
                 self._write(f"    {hint}")
+            self._due = EVERY
         if picture.elapsed >= self._due:
             self._due = picture.elapsed + EVERY
-            self._write(f"{stamp(picture.elapsed):>6}  {summary(picture)}")
+            self.tell(stamp(picture.elapsed), f"= {picture.state}; {in_words(picture.counts)}")
 
-    def tell(self, told: EventLine) -> None:
+    def tell(self, at: str, text: str) -> None:
         """Writes what has happened."""
-        self._write(f"{stamp(told.at):>6}  {told.text}")
+        self._write(f"{at:>6}  {text}")
 
     def _write(self, line: str) -> None:
         if not write(self._out, line):
             self._gone()
-
-
-def summary(picture: Picture) -> str:
-    """States, losses and pods in one line."""
-    parts = [picture.trouble or wording.counted(picture.rows), lost_words(picture.lost)]
-    if picture.pods:
-        parts.append(pod_words(picture.pods))
-    return f"= {'; '.join(parts)}"
 
 
 def write(out: TextIO, *lines: str) -> bool:

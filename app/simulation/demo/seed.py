@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -11,16 +11,13 @@ from aiohttp import web
 
 from app.core.clock import Clock
 from app.core.config.settings import DemoSettings
-from app.core.errors import NotFound
 from app.core.tasks import Tasks
 from app.simulation.builders import World
-from app.simulation.demo.losses import Comparison, Witness
-from app.simulation.demo.pod_story import History, PodWitness, Restart, saving
-from app.simulation.demo.wording import CONTROLLERS, Pods, TrueReplicas
+from app.simulation.demo.witness import Witness
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.network import ServerPlace
 from app.simulation.scenarios.player import Player
-from app.simulation.scenarios.scenario import PREFIX, DemoMode, Part, Scenario, populate
+from app.simulation.scenarios.scenario import DemoMode, Part, Scenario, populate
 
 HEALTH_TIMEOUT: Final = 30.0
 """Seconds after which the simulated machine-controller-manager replaces a node that is not Ready. Gardener's default
@@ -30,39 +27,12 @@ _LATENCY: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """Both worlds, the player of the scenario, and the witnesses that count losses."""
+    """Both worlds, the player of the scenario, and a witness of each."""
 
     world: World
     player: Player
     mine: Witness
     theirs: Witness
-    pods: PodWitness
-    twin_pods: PodWitness
-
-    @property
-    def lost(self) -> Comparison:
-        """The losses of both worlds."""
-        return Comparison.of(self.mine.losses, self.theirs.losses)
-
-    @property
-    def all_pods(self) -> Pods:
-        """The current pods of both worlds."""
-        saved = saving(self.pods.restarts, self.twin_of)
-        return Pods(self.pods.all_waiting, self.twin_pods.all_waiting, saved)
-
-    def twin_of(self, restart: Restart) -> History:
-        """Returns the history of the same workload in the twin."""
-        return self.twin_pods.history(PREFIX + restart.shoot, restart.workload)
-
-    def replicas(self, namespace: str) -> Iterator[TrueReplicas | None]:
-        """Yields the true replicas of a shoot's controllers; None for one that does not exist."""
-        for name in CONTROLLERS.values():
-            try:
-                found = self.world.dependent(namespace, name)
-            except NotFound:
-                yield None
-            else:
-                yield TrueReplicas(found.replicas or 0, found.ready or 0)
 
 
 async def build(
@@ -99,8 +69,8 @@ async def build(
         await clock.sleep(0)
     namespaces = [part.namespace for part in parts]
     player = Player(clock, (world, twin), scenario, parts, speed=settings.speed)
-    losses = Witness(world, namespaces), Witness(twin, namespaces)
-    return Seed(world, player, *losses, PodWitness(world, namespaces), PodWitness(twin, namespaces))
+    theirs = Witness(twin, namespaces, watched=False)
+    return Seed(world, player, Witness(world, namespaces), theirs)
 
 
 _HOST: Final = "127.0.0.1"

@@ -1,29 +1,35 @@
-"""The show: polls the program once a second, plays the scenario, and keeps a screen up to date."""
+"""The show: polls the program once a second, plays the scenario, and tells what happens, on a screen or in lines.
+
+What each shoot has lost, and the pods that wait, are always told of both worlds: with the watchdog and without it.
+"""
 
 import asyncio
-from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import itertools
+from collections import Counter, defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from app.core.clock import Clock
+from app.core.errors import NotFound, trimmed
+from app.core.model.instants import format_duration
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.tasks import happens
-from app.simulation.demo import wording
-from app.simulation.demo.losses import (
-    Comparison,
-    GateOutcome,
-    Met,
-    by_scene,
-    fates_by_scene,
-    met,
-    sorted_out,
-)
-from app.simulation.demo.pod_story import AllBack, Happening, saving
 from app.simulation.demo.program_api import NoDemoAnswer, ShootReport
-from app.simulation.demo.screens import LiveScreen, PlainScreen
+from app.simulation.demo.screens import (
+    CONTROLLERS,
+    Compared,
+    LiveScreen,
+    Picture,
+    PlainScreen,
+    Row,
+    in_words,
+    number_of_shoots,
+    stamp,
+)
 from app.simulation.demo.seed import Seed
-from app.simulation.demo.wording import EventLine, Picture
+from app.simulation.demo.witness import What, Witness
 from app.simulation.scenarios.player import Performance
-from app.simulation.scenarios.scenario import Part
+from app.simulation.scenarios.scenario import Part, short
 
 LOOK: Final = 1.0
 """Seconds between requests to the program."""
@@ -33,7 +39,14 @@ _PATIENCE: Final = 20.0
 _SETTLING: Final = 180.0
 # The number of event lines that are kept.
 _LATEST: Final = 20
-
+# The maximum number of shoots that a line names; the others are only counted.
+_NAMED: Final = 3
+# The losses that are told even where there are none.
+_LOSSES: Final = (What.NODE, What.MACHINE)
+# States in which a shoot is well; those that are no news when it is first seen.
+_SETTLED: Final = frozenset({ShootState.HEALTHY, ShootState.NOT_PROBED})
+_EASY: Final = frozenset({ShootState.PENDING, ShootState.HEALTHY})
+_SCALED: Final = frozenset({ShootState.PROTECTING, ShootState.PROTECTED, ShootState.RECOVERING})
 
 ShootStates = Callable[[], Awaitable[Mapping[str, ShootReport]]]
 """Returns all shoots by namespace; raises NoDemoAnswer."""
@@ -54,14 +67,14 @@ class Show:
         self._clock, self._began = clock, clock.now()
         self._scenario, self._parts, self._hints = scenario, tuple(parts), tuple(hints)
         self._seed, self._screen = seed, screen
+        self._worlds = (seed.mine, seed.theirs)
         self._said: Mapping[str, ShootReport] = {}
-        self._met: list[Met] = []
         self._trouble = "The program is starting."
-        self._latest: deque[EventLine] = deque(maxlen=_LATEST)
+        self._latest: deque[tuple[str, str]] = deque(maxlen=_LATEST)
         self._ready, self._settled = asyncio.Event(), asyncio.Event()
         seed.player.subscribe(self._scene)
-        seed.pods.subscribe(lambda happening: self._tell(wording.pods_changed(happening)))
-        seed.twin_pods.subscribe(self._twin)
+        for witness in self._worlds:
+            witness.subscribe(self._tell)
 
     async def watch(self, source: ShootStates) -> None:
         """Polls the program and updates the screen, until cancelled."""
@@ -69,7 +82,7 @@ class Show:
             due = self._clock.now() + LOOK
             await self._look(source)
             picture = self.picture()
-            if picture.over and not picture.unsettled:
+            if self._seed.player.over and not picture.unsettled:
                 self._settled.set()
             self._screen.show(picture)
             await self._clock.sleep_until(due)
@@ -87,41 +100,46 @@ class Show:
             await asyncio.Event().wait()
         self._tell("the scenario is over; this ends when every shoot is back to normal")
         if not await happens(self._settled, _SETTLING):
-            self._tell(f"{wording.shoots(self.picture().unsettled)} not back to normal; the end")
+            unsettled = number_of_shoots(self.picture().unsettled)
+            self._tell(f"{unsettled} not back to normal; the end")
 
     def picture(self) -> Picture:
-        """Returns the current picture."""
-        now, player = self._clock.now(), self._seed.player
+        """Returns the current picture, its shoots worst first, and of equals those to which something happens."""
+        ranks = {state: rank for rank, state in enumerate((*ShootState, None))}
+        rows = sorted(self._rows(), key=lambda row: (ranks[row.state], not row.happens))
+        states = Counter(row.word for row in rows)
+        waits, waits_there = (each.all_waiting for each in self._worlds)
+        counts = tuple(each for each in self._totals() if each[0] in {*_LOSSES, What.BELOW})
         return Picture(
-            elapsed=now - self._began,
-            now=now,
-            scenario=self._scenario,
-            running=player.running,
-            rows=tuple(wording.worst_first(self._rows())),
-            lost=self._seed.lost,
+            elapsed=self._clock.now() - self._began,
+            title=f"scenario {self._scenario}, {number_of_shoots(len(rows))}",
+            state=self._trouble or ", ".join(f"{number} {word}" for word, number in states.items()),
+            scenes=tuple(
+                (each.ends - self._clock.now(), self._who(each), each.scene.say)
+                for each in self._seed.player.running
+            ),
+            rows=tuple(rows),
+            unsettled=sum(row.state not in _SETTLED or bool(row.happens) for row in rows),
+            counts=(*counts, ("pods waiting", waits, waits_there))
+            if waits or waits_there
+            else counts,
             latest=tuple(self._latest),
             hints=self._hints,
-            pods=self._seed.all_pods,
-            trouble=self._trouble,
-            over=player.over,
+            over=self._seed.player.over,
         )
 
     def summary(self) -> list[str]:
-        """Returns the losses, what was saved for pods, and what a gate has held back, by scene."""
-        seed, whole = self._seed, len(self._parts)
-        performances, restarts = seed.player.performances, seed.pods.restarts
-        lost = wording.summary(performances, self._by_scene(), seed.lost, whole)
-        gated: list[str] = []
-        if any(each.fate is GateOutcome.HELD_BACK for each in self._met):
-            fates = fates_by_scene(performances, self._met)
-            gated = ["", *wording.summary_of_gate(performances, fates, whole)]
-        if not restarts:
-            return [*lost, *gated]
-        scenes = sorted_out(performances, restarts)
-        saved = {number: saving(each, seed.twin_of) for number, each in scenes.items()}
-        together = saving(restarts, seed.twin_of)
-        pods = wording.summary_of_pods(performances, saved, together, whole)
-        return [*lost, "", *pods, *gated]
+        """Returns a table of what was lost and saved in each scene, with the watchdog and without it."""
+        mine, theirs = (self._by_scene(each) for each in self._worlds)
+        scenes = [
+            (f"{each.number:>2} {each.scene.action}: {self._who(each)}", each.number)
+            for each in self._seed.player.performances
+        ]
+        lines = _table("scene", (("", "with", "without"),))
+        for title, number in scenes:
+            found = compared(mine[number], theirs[number])
+            lines += _table(title, found or (("nothing lost", 0, 0),))
+        return lines + _table("all together", self._totals())
 
     # Looking.
 
@@ -132,50 +150,133 @@ class Show:
             self._trouble = f"No news from the program: {error}" if self._said else self._trouble
             return
         self._trouble = ""
-        for line in wording.changes(self._said, said, len(self._parts)):
-            self._tell(line)
-        self._met += met(self._said, said, self._clock.now())
-        self._said = said
+        before, self._said = self._said, said
+        self._tell_changes(before)
+        for namespace, report in said.items():
+            was = before.get(namespace)
+            if report.state in _SCALED and (was is None or was.state not in _SCALED):
+                self._seed.mine.note(namespace, What.SCALED)
+            if is_gated(report) and not (was and is_gated(was)):
+                self._seed.mine.note(namespace, What.HELD_BACK)
         reports = [said.get(part.namespace) for part in self._parts]
         if all(each is not None and each.has_probed for each in reports):
             self._ready.set()
 
-    def _rows(self) -> list[wording.Row]:
+    def _rows(self) -> Iterable[Row]:
         acting: defaultdict[str, list[str]] = defaultdict(list)
         for performance in self._seed.player.running:
             for shoot in performance.shoots:
                 acting[shoot].append(performance.scene.action)
-        return [
-            wording.row(
+        for part in self._parts:
+            said, waiting = self._said.get(part.namespace), self._seed.mine.waiting(part.namespace)
+            leases = said.leases if said is not None and not said.old else None
+            yield Row(
                 part.name,
-                self._said.get(part.namespace),
-                self._seed.replicas(part.namespace),
-                acting,
-                self._seed.pods.waiting(part.namespace),
+                None if said is None else said.state,
+                "" if said is None else said.reason,
+                "-" if leases is None else f"{leases.fresh} of {leases.candidates}",
+                tuple(self._replicas(part.namespace, name) for name in CONTROLLERS.values()),
+                ", ".join([*acting[part.name], *([f"{waiting} waiting"] if waiting else [])]),
             )
-            for part in self._parts
-        ]
+
+    def _replicas(self, namespace: str, name: str) -> str:
+        """The true replicas of a controller, ready and wanted."""
+        try:
+            found = self._seed.world.dependent(namespace, name)
+        except NotFound:
+            return "–"
+        return f"{found.ready or 0}/{found.replicas or 0}"
+
+    def _totals(self) -> tuple[Compared, ...]:
+        return compared(self._seed.mine.total, self._seed.theirs.total, _LOSSES)
+
+    def _by_scene(self, witness: Witness) -> Mapping[int, Counter[What]]:
+        """Adds up what was seen in each scene, by its number.
+
+        It belongs to the last scene that had begun with its shoot: machines are deleted when the path may be back.
+        """
+        found: defaultdict[int, Counter[What]] = defaultdict(Counter)
+        for seen in witness.log:
+            begun = [
+                each
+                for each in self._seed.player.performances
+                if each.began <= seen.at and seen.shoot in (each.shoots or {seen.shoot})
+            ]
+            if begun:
+                scene = max(begun, key=lambda each: each.began)
+                found[scene.number][seen.what] += seen.amount
+        return found
 
     # Telling.
 
     def _scene(self, performance: Performance) -> None:
-        whole = len(self._parts)
-        if performance.ended is None or not performance.scene.timing.lasting:
-            self._tell(wording.scene_begins(performance, whole))
-        else:
-            lost = self._by_scene()[performance.number]
-            self._tell(wording.scene_ends(performance, whole, lost))
+        scene = performance.scene
+        who, number = self._who(performance), performance.number
+        if performance.ended is not None and scene.lasting:
+            mine, theirs = (self._by_scene(each)[number] for each in self._worlds)
+            lost = in_words(compared(mine, theirs, _LOSSES))
+            self._tell(f"scene {number} is over: {who}; {lost}")
+            return
+        several = f"{scene.times} times " if scene.times > 1 else ""
+        how_long = f" ({several}for {format_duration(scene.lasting)})" if scene.lasting else ""
+        self._tell(f"scene {number} begins: {who}: {scene.say}{how_long}")
 
-    def _twin(self, happening: Happening) -> None:
-        # Of the twin only the end of a recovery is reported, for comparison with the world that has a watchdog.
-        if isinstance(happening, AllBack):
-            self._tell(wording.without_us(happening))
+    def _tell_changes(self, before: Mapping[str, ShootReport]) -> None:
+        """Tells of shoots whose state has changed, with one line for all that changed in the same way."""
+        alike: defaultdict[tuple[str, ShootState, str], list[str]] = defaultdict(list)
+        for namespace in sorted(self._said, key=lambda name: (len(name), name)):  # s9 before s10
+            said, was = self._said[namespace], before.get(namespace)
+            if _is_news(was, said):
+                came_from = "" if was is None or was.state is said.state else f"{was.state} → "
+                alike[came_from, said.state, said.reason].append(namespace)
+        for (came_from, state, reason), found in alike.items():
+            who = self._names([short(each) for each in found])
+            message = self._said[found[0]].message
+            self._tell(trimmed(f"{who}: {came_from}{state} ({reason}): {message}"))
 
-    def _by_scene(self) -> Mapping[int, Comparison]:
-        seed = self._seed
-        return by_scene(seed.player.performances, seed.mine.losses, seed.theirs.losses)
+    def _who(self, performance: Performance) -> str:
+        return self._names(performance.shoots) if performance.shoots else "the seed"
+
+    def _names(self, shoots: Sequence[str]) -> str:
+        if len(shoots) <= _NAMED:
+            return ", ".join(shoots)
+        if len(shoots) == len(self._parts):
+            return f"all {len(shoots)} shoots"
+        return f"{', '.join(shoots[:_NAMED])} and {len(shoots) - _NAMED} more"
 
     def _tell(self, text: str) -> None:
-        told = EventLine(self._clock.now() - self._began, text)
-        self._latest.append(told)
-        self._screen.tell(told)
+        at = stamp(self._clock.now() - self._began)
+        self._latest.append((at, text))
+        self._screen.tell(at, text)
+
+
+def compared(
+    mine: Counter[What], theirs: Counter[What], always: Sequence[What] = ()
+) -> tuple[Compared, ...]:
+    """Returns the numbers of both worlds of all that was seen in either, and of what is `always` told."""
+    return tuple(
+        (what, mine[what], theirs[what])
+        for what in What
+        if what in always or mine[what] or theirs[what]
+    )
+
+
+def _table(title: str, rows: Iterable[tuple[str, object, object]]) -> list[str]:
+    heads = itertools.chain((title,), itertools.repeat(""))
+    return [
+        f"{head[:43]:<44}{what:<34}{mine:>6}{theirs:>9}"
+        for head, (what, mine, theirs) in zip(heads, rows, strict=False)
+    ]
+
+
+def is_gated(said: ShootReport) -> bool:
+    """Returns whether only a closed gate keeps a shoot from being scaled down."""
+    return said.reason == VerdictReason.GATED and said.probe.would_be is Verdict.SCALE_DOWN
+
+
+def _is_news(was: ShootReport | None, said: ShootReport) -> bool:
+    if was is None:
+        return said.state not in _EASY
+    if is_gated(said) and not is_gated(was):
+        return True
+    return was.state is not said.state and not {was.state, said.state} <= _EASY

@@ -5,21 +5,17 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.config.policy_files import HANDLERS as HANDLER_NAMES
 from app.core.config.policy_files import parse_prober, read_prober_file, slow_gate
-from app.core.config.yaml_file import keys_of
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import (
-    MAX_PORT,
     Effect,
     EndpointProbeSpec,
     Exec,
     Grpc,
     HttpGet,
-    HttpHeader,
     ProbeType,
     Scheme,
     TcpSocket,
@@ -36,12 +32,6 @@ DEPENDENT = {
 }
 PODS = {"podSelector": {"matchLabels": {"role": "apiserver"}}}
 TCP = {"tcpSocket": {"port": 443}}
-HANDLERS = {
-    "httpGet": {"port": 443},
-    "tcpSocket": {"port": 443},
-    "grpc": {"port": 443},
-    "exec": {"command": ["true"]},
-}
 CANARY = "canary"
 
 
@@ -67,10 +57,6 @@ def mistakes(*probes, strict=True, allow_exec=True, **keys):
     with pytest.raises(ConfigurationError) as caught:
         parse_prober(text, "file", strict=strict, allow_exec=allow_exec)
     return [f"{each.path}: {each.message}" for each in caught.value.mistakes]
-
-
-def mistakes_of(**keys):
-    return mistakes({"name": "probe"} | keys)
 
 
 def test_no_message_shows_what_may_be_a_secret():
@@ -166,39 +152,6 @@ def test_exec_as_a_second_handler_is_refused_without_its_flag_too():
     )
 
 
-def test_the_other_handlers_need_no_flag():
-    probes = [
-        {"name": key.lower(), key: HANDLERS[key], "host": "example.org"}
-        for key in ("httpGet", "tcpSocket", "grpc")
-    ]
-    assert len(read(*probes, allow_exec=False)) == 3
-
-
-@pytest.mark.parametrize("second", HANDLER_NAMES)
-@pytest.mark.parametrize("first", HANDLER_NAMES)
-def test_any_two_handlers_are_one_too_many(first, second):
-    given = {each: HANDLERS[each] for each in (first, second)}
-    if first == second:
-        assert read_one(**given, **PODS).name == "probe"
-        return
-    kept, refused = sorted(given, key=HANDLER_NAMES.index)
-    message = f"is a second handler beside {kept}: only one may be given"
-    assert mistakes_of(**given, **PODS) == [f"endpointProbes[0].{refused}: {message}"]
-
-
-@pytest.mark.parametrize("kind", list(ProbeType))
-@pytest.mark.parametrize("effect", list(Effect))
-def test_only_a_readiness_probe_is_a_gate(effect, kind):
-    keys = PODS | TCP | {"type": str(kind), "effect": str(effect)}
-    if effect is Effect.OBSERVE or kind is ProbeType.READINESS:
-        probe = read_one(**keys)
-        assert (probe.type, probe.effect) == (kind, effect)
-    else:
-        assert mistakes_of(**keys) == [
-            f"endpointProbes[0].effect: can be {effect} only where type is Readiness, not {kind}"
-        ]
-
-
 @pytest.mark.parametrize(
     "host",
     [
@@ -237,28 +190,11 @@ def test_headers_keep_their_order_and_may_be_repeated():
     assert handler == HttpGet(80, headers=(("X-A", "1 \t2"), ("Host", "b"), ("X-A", "")))
 
 
-def test_an_unknown_key_of_a_probe_never_stops_the_running_program():
-    path = HERE / "good/keys-of-a-newer-version.yaml"
-    (probe,) = read_prober_file(path, strict=False).policy.endpoint_probes
-    assert probe.name == "probe"
-    with pytest.raises(ConfigurationError, match="unknown key"):
-        read_prober_file(path, strict=True)
-
-
 def test_an_unknown_key_of_a_pod_selector_stops_it_as_more_pods_than_meant_would_match():
     probe = {"name": "probe", "podSelector": {"matchLabel": {"role": "a"}}} | TCP
     path = "endpointProbes[0].podSelector.matchLabel"
     message = "unknown key; the nearest known key is matchLabels"
     assert mistakes(probe, strict=False) == [f"{path}: {message}"]
-
-
-@given(st.integers(-(2**40), 2**40))
-def test_a_port_number_is_one_that_a_server_can_have(number):
-    if 1 <= number <= MAX_PORT:
-        assert read_one(host="a", tcpSocket={"port": number}).handler == TcpSocket(number)
-    else:
-        (found,) = mistakes_of(host="a", tcpSocket={"port": number})
-        assert found.startswith("endpointProbes[0].tcpSocket.port: must be from 1 to 65535, not ")
 
 
 SECONDS = st.integers(1, 200)
@@ -310,73 +246,3 @@ def test_the_grace_of_the_file_decides_what_a_slow_gate_is():
     quiet = parse_prober(file_with(gate, kcmNodeMonitorGraceDuration="63s"), "f", strict=True)
     loud = parse_prober(file_with(gate, kcmNodeMonitorGraceDuration="62s"), "f", strict=True)
     assert (len(quiet.warnings), len(loud.warnings)) == (0, 1)
-
-
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers(-1, 70_000)
-    | st.text(max_size=6)
-    | st.sampled_from(["a", "https", "example.org", "{namespace}", "Startup", "GateScaleDown"])
-)
-HEADERS = st.lists(
-    st.dictionaries(st.sampled_from(tuple(keys_of(HttpHeader))), SCALARS), max_size=2
-)
-SELECTOR = st.fixed_dictionaries({}, optional={"matchLabels": st.just({"a": "b"}), "x": SCALARS})
-HANDLER = st.dictionaries(
-    st.sampled_from((*keys_of(HttpGet), *keys_of(Grpc), *keys_of(Exec))),
-    SCALARS | HEADERS | st.lists(SCALARS, max_size=2),
-    max_size=4,
-)
-JUNK = st.dictionaries(
-    st.sampled_from(tuple(keys_of(EndpointProbeSpec))), SCALARS | HANDLER | SELECTOR, max_size=6
-)
-PORT = st.sampled_from([1, 443, "https"])
-ALMOST = st.builds(
-    lambda *parts: {key: value for part in parts for key, value in part.items()},
-    st.fixed_dictionaries({"name": st.sampled_from("abcdef")}),
-    st.sampled_from([PODS, PODS, {"host": "a"}, {"host": "a.{namespace}"}, {}]),
-    st.one_of(
-        st.fixed_dictionaries({"tcpSocket": st.fixed_dictionaries({"port": PORT})}),
-        st.fixed_dictionaries({"httpGet": st.fixed_dictionaries({"port": PORT})}),
-        st.sampled_from([{key: value} for key, value in HANDLERS.items()]),
-    ),
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "type": st.sampled_from(list(map(str, ProbeType))),
-            "effect": st.sampled_from(list(map(str, Effect))),
-            "container": st.just("api"),
-            "periodSeconds": st.integers(0, 60),
-            "successThreshold": st.integers(0, 3),
-            "initialDelaySeconds": st.integers(-1, 60),
-        },
-    ),
-)
-PROBES = st.lists(JUNK | ALMOST, max_size=2) | st.lists(ALMOST, min_size=1, max_size=2)
-
-
-def is_sound(probe):
-    """What whoever runs probes may rely on."""
-    assert (probe.host is None) != (probe.pods is None)
-    assert probe.pods is not None or probe.container is None
-    assert probe.pods is not None or probe.type is ProbeType.READINESS
-    assert probe.pods is not None or not isinstance(probe.handler, Exec)
-    assert probe.pods is not None or not isinstance(getattr(probe.handler, "port", 0), str)
-    assert not probe.gates or probe.type is ProbeType.READINESS
-    assert probe.success_threshold == 1 or probe.type is ProbeType.READINESS
-    assert min(probe.period, probe.timeout, probe.failure_threshold) >= 1
-    assert probe.initial_delay >= 0
-    assert probe.name
-
-
-@settings(deadline=None)  # the machine may be busy
-@given(PROBES)
-def test_any_list_gives_sound_probes_or_a_configuration_error(probes):
-    try:
-        found = read(*probes)
-    except ConfigurationError:
-        return
-    assert len({each.name for each in found}) == len(probes)
-    for each in found:
-        is_sound(each)

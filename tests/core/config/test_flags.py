@@ -10,7 +10,6 @@ from app.core.config.flags import Read, environment_name, flag_name, read_flags,
 from app.core.config.settings import (
     EVERYWHERE,
     HERE_ONLY,
-    CheckConfigSettings,
     DemoSettings,
     Exposure,
     ProberOptions,
@@ -21,7 +20,7 @@ from app.core.config.settings import (
     WeederSettings,
     own_namespace,
 )
-from app.core.config.values import AuthMode, ListenAddress, LogFormat, LogLevel, address
+from app.core.config.values import AuthMode, ListenAddress, LogLevel, address
 from app.core.errors import ConfigurationError
 
 FILES = {
@@ -188,26 +187,6 @@ def test_a_value_is_kept_in_one_form_and_the_flag_wins_over_its_variable(
     assert str(getattr(settings(*words, **environ), field)) == found
 
 
-def test_the_defaults_are_those_of_the_page():
-    assert settings(model=WeederSettings).max_deletions_per_second == 20.0
-    found = settings()
-    assert (found.kube_api_qps, found.kube_api_burst, found.scale_down_qps) == (5.0, 10, 200.0)
-    assert (found.metrics_bind_addr, found.health_bind_addr) == (
-        ListenAddress("", 9643),
-        ListenAddress("", 9644),
-    )
-    assert found.api_bind_addr is None
-    assert found.exposure == Exposure(AuthMode.NONE, ListenAddress("127.0.0.1", 8080))
-    assert (found.leader_elect_lease_duration, found.leader_elect_renew_deadline) == (15.0, 10.0)
-    assert (found.leader_elect_retry_period, found.leader_election_namespace) == (2.0, "garden")
-    assert not found.enable_leader_election
-    assert not found.dry_run
-    assert not found.strict_config
-    assert found.per_shoot_metrics
-    assert (found.kubeconfig, found.shoot_server_pattern) == (None, None)
-    assert (found.cluster_domain, found.concurrent_reconciles) == ("cluster.local", 1)
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -242,16 +221,6 @@ def test_the_environment_of_the_process_is_never_read_behind_our_back(monkeypatc
     assert ProberSettings(config_file=Path("f")).kube_api_qps == 5.0
 
 
-@pytest.mark.parametrize("model", [ProberSettings, ServeSettings, CheckConfigSettings])
-def test_exec_probes_are_allowed_by_a_flag_or_its_variable_alone(model):
-    words = () if model in FILES else ("file.yaml",)
-    assert read(*words, model=model).settings.allow_exec is False
-    assert read(*words, "--allow-exec", model=model).settings.allow_exec is True
-    assert read(*words, model=model, DWD_ALLOW_EXEC="true").settings.allow_exec is True
-    given_both = read(*words, "--allow-exec=false", model=model, DWD_ALLOW_EXEC="true")
-    assert given_both.settings.allow_exec is False
-
-
 def test_all_mistakes_are_said_at_once():
     found = mistakes("--kube-api-qps=x", "--unknown", "--dry-run=2", DWD_LOG_LEVEL="x")
     assert [each.split(":")[0] for each in found] == [
@@ -267,15 +236,6 @@ def test_all_mistakes_are_said_at_once():
         "--tls-private-key-file",
         "--peer-url",
     ]
-
-
-def test_the_configuration_file_is_required():
-    with pytest.raises(
-        ConfigurationError, match=r"--config-file: is required \(or DWD_CONFIG_FILE\)"
-    ):
-        read_flags(ProberSettings, (), {}, "dwd")
-    found = read_flags(ProberSettings, (), {"DWD_CONFIG_FILE": "f"}, "dwd")
-    assert found.settings.config_file == Path("f")
 
 
 @LOOPS
@@ -377,14 +337,6 @@ def test_the_own_namespace_is_that_of_the_service_account(model, tmp_path):
 # What each command takes, and what it makes of the flags of its sibling.
 
 
-def test_the_demo_stays_on_the_machine():
-    found = read(model=DemoSettings).settings
-    addresses = (found.api_bind_addr, found.metrics_bind_addr, found.health_bind_addr)
-    assert all(each.loopback for each in addresses)
-    assert (found.shoots, found.nodes, found.log_format) == (30, 10, LogFormat.CONSOLE)
-    assert (found.seed, found.speed, found.scenario) == (1, 1.0, "story")
-
-
 def test_the_weeder_takes_the_flags_that_the_original_shares_between_both():
     words = (
         "--kube-api-qps=20.0",
@@ -402,19 +354,6 @@ def test_the_weeder_takes_the_flags_that_the_original_shares_between_both():
     ]
 
 
-def test_serve_has_the_flags_of_both_and_a_file_for_each():
-    words = ("--scale-down-qps=7", "--max-deletions-per-second=2.5")
-    found = read(*words, model=ServeSettings)
-    assert found.warnings == ()
-    assert (found.settings.prober_config_file, found.settings.weeder_config_file) == (
-        Path("p"),
-        Path("w"),
-    )
-    assert (found.settings.scale_down_qps, found.settings.max_deletions_per_second) == (7.0, 2.5)
-    assert issubclass(ServeSettings, ProberOptions)
-    assert issubclass(ServeSettings, WeederOptions)
-
-
 @pytest.mark.parametrize("model", FILES, ids=lambda model: model.__name__)
 def test_each_flag_of_either_is_heeded_or_said_to_have_no_effect(model):
     options = {*ProberOptions.model_fields, *WeederOptions.model_fields}
@@ -422,18 +361,6 @@ def test_each_flag_of_either_is_heeded_or_said_to_have_no_effect(model):
         found = read(f"--{flag_name(field)}=1", model=model)
         heeded = field in model.model_fields
         assert [each.path for each in found.warnings] == [f"--{flag_name(field)}"] * (not heeded)
-
-
-@pytest.mark.parametrize("model", FILES, ids=lambda model: model.__name__)
-def test_the_description_of_an_election_names_the_lease_of_its_own_command(model):
-    names = {
-        ProberSettings: ["prober"],
-        WeederSettings: ["weeder"],
-        ServeSettings: ["prober", "weeder"],
-    }
-    text = model.model_fields["enable_leader_election"].description
-    found = [name for name in ("prober", "weeder") if f"dwd-{name}-leader-election" in text]
-    assert found == names[model]
 
 
 # Who may call the API, how safe the way there is, and what others are told of us.
@@ -500,12 +427,6 @@ def test_what_is_given_wins_over_where_we_are():
     assert settings("--auth-mode=none", **POD).exposure == Exposure(AuthMode.NONE, HERE_ONLY)
     found = settings(**POD | {"DWD_AUTH_MODE": "token", "DWD_AUTH_TOKEN_FILE": "t"})
     assert (found.auth_mode, found.auth_token_file) == (AuthMode.TOKEN, Path("t"))
-
-
-@LOOPS
-def test_every_loop_has_these_flags(model):
-    words = (*TLS, *TOKEN, "--metrics-auth", "--peer-url=http://dwd:8080")
-    assert settings(*words, model=model).exposure == Exposure(AuthMode.TOKEN, EVERYWHERE, tls=True)
 
 
 def test_the_demo_is_for_this_machine_alone_even_in_a_pod():

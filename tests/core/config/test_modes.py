@@ -15,7 +15,6 @@ from app.core.config.policy_files import (
     read_prober_file,
 )
 from app.core.config.yaml_file import keys_of
-from app.core.errors import ConfigurationError
 from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, TcpSocket
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.shoots import Route
@@ -93,38 +92,6 @@ def test_the_pause_after_an_internal_failure_can_be_chosen():
     assert loaded(ENDPOINT).policy.internal_failure_backoff == 30.0
     chosen = loaded(ENDPOINT, internalProbeFailureBackoffDuration="0s").policy
     assert chosen.internal_failure_backoff == 0.0
-
-
-def test_what_has_no_effect_in_a_mode_is_warned_of_and_decides_nothing():
-    lease = loaded(LEASE, internalProbeFailureBackoffDuration="1m")
-    assert [each.path for each in lease.warnings] == ["internalProbeFailureBackoffDuration"]
-    assert lease.policy == loaded(LEASE).policy
-    endpoint = loaded(ENDPOINT, nodeLeaseFailureFraction=0.5)
-    assert [each.path for each in endpoint.warnings] == ["nodeLeaseFailureFraction"]
-
-
-def test_both_modes_are_refused_even_where_nothing_is_strict():
-    text = yaml.safe_dump({"dependentResourceInfos": [DEPENDENT]} | LEASE | ENDPOINT)
-    with pytest.raises(ConfigurationError) as caught:
-        parse_prober(text, "file", strict=False)
-    assert [each.path for each in caught.value.mistakes] == [
-        "externalKubeConfigSecretName",
-        "internalKubeConfigSecretName",
-        "kubeConfigSecretName",
-    ]
-
-
-@pytest.mark.parametrize("delay", ["14999ms", "15s"])
-def test_late_delays_of_endpoint_mode_count_from_its_last_attempt(delay):
-    down = {"dependentResourceInfos": [DEPENDENT | {"scaleDown": {"initialDelay": delay}}]}
-    paths = [each.path for each in loaded(ENDPOINT, **down).warnings]
-    assert paths == ([] if delay == "14999ms" else ["dependentResourceInfos"])
-
-
-def test_a_short_limit_of_a_probe_makes_attempts_shorter():
-    many = {"failureThreshold": 5, "suspectProbeInterval": "4s"}
-    assert [each.path for each in loaded(ENDPOINT, **many).warnings] == ["failureThreshold"]
-    assert loaded(ENDPOINT, **many, probeTimeout="4s").warnings == ()
 
 
 @given(

@@ -6,7 +6,6 @@ import pytest
 
 from app.core.model.endpoints import Effect, HttpGet, ProbeOutcome, TcpSocket
 from tests.core.handlers.targets import OK, at, handlers, probe, serving
-from tests.core.kube.server import until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -15,27 +14,6 @@ SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutco
 
 async def silent(call):
     await call.hang()
-
-
-async def test_slow_targets_of_one_namespace_do_not_starve_another():
-    async with (
-        serving(silent) as slow,
-        serving(OK) as well,
-        handlers(runs=8) as made,
-    ):
-        jobs = [
-            asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 2), at(namespace="slow")))
-            for _ in range(50)
-        ]
-        await until(lambda: slow.connections == 6)
-        for _ in range(10):
-            found = await made.run(probe(HttpGet(well.port), 1), at(namespace="other"))
-            assert found.outcome is SUCCESS
-        slow_ones = await asyncio.gather(*jobs)
-    assert [each.outcome for each in slow_ones].count(FAILURE) == 6
-    waited = [each for each in slow_ones if each.outcome is not FAILURE]
-    assert {each.outcome for each in waited} == {ERROR}
-    assert all("too many probes run at once" in each.message for each in waited)
 
 
 async def test_no_probe_that_only_observes_keeps_one_that_gates_waiting():

@@ -63,11 +63,6 @@ async def test_a_connection_that_does_not_come_is_a_failure_in_time(swallowing):
     assert (found.outcome, found.message) == (FAILURE, "no connection within 0.3 s")
 
 
-async def test_an_ipv6_address_is_an_address():
-    async with serving(hears, host="::1") as target:
-        assert (await ran(TcpSocket(target.port), at("::1"))).outcome is SUCCESS
-
-
 async def test_a_name_that_has_no_address_is_a_failure():
     found = await ran(TcpSocket(80), at("no-such-name.invalid"))
     assert (found.outcome, found.message) == (FAILURE, "the name cannot be resolved")

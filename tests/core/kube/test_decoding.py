@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer, LimitExceeded
-from app.core.kube.decoding import envelope, seed_objects, shoot_objects
+from app.core.kube.decoding import envelope, pod_objects, seed_objects, shoot_objects
 from app.core.kube.decoding import overrides as codec
 from app.core.model import workloads as ann
 from app.core.model.overrides import ObjectId, ScaleRequest, Scope
@@ -480,34 +480,38 @@ def test_discovery_tells_the_plural_and_whether_there_is_scale():
     assert got == (("Scaler", "scalers", True), ("Thing", "things", False))
 
 
+OF_PODS = (
+    *("containers", "containerStatuses", "initContainerStatuses", "conditions", "ownerReferences"),
+    *("state", "waiting", "running", "terminated", "lastState", "ports", "targetRef", "ready"),
+)
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["kind", "metadata", "items", "spec", "name", "shoot"]), inner
+            st.sampled_from(
+                ["kind", "metadata", "items", "spec", "status", "name", "shoot", *OF_PODS]
+            ),
+            inner,
         )
     ),
-    max_leaves=12,
+    max_leaves=20,
+)
+READERS = (
+    *(leases, nodes, shoot_objects.version),
+    *(seed_objects.machine, seed_objects.cluster, seed_objects.secret, seed_objects.scale),
+    *(seed_objects.workload(KCM), seed_objects.workload(OTHER)),
+    *(pod_objects.pod, pod_objects.endpoint_slice, pod_objects.probed_pod),
 )
 
 
-@given(JUNK)
-def test_any_json_is_a_record_or_an_error_of_the_tree(thing):
-    readers = [
-        leases,
-        nodes,
-        seed_objects.machine,
-        seed_objects.cluster,
-        seed_objects.secret,
-        seed_objects.scale,
-        shoot_objects.version,
-        seed_objects.workload(KCM),
-        seed_objects.workload(OTHER),
-    ]
-    for read in readers:
-        with suppress(msgspec.MsgspecError, BadAnswer):
-            read(raw(thing))
+@given(JUNK, st.sampled_from(["spec", "status", "endpoints", "items", "metadata"]))
+def test_any_json_is_a_record_or_an_error_of_the_tree(thing, place):
+    """As a whole, and in the place of a part of what is one otherwise."""
+    for read in READERS:
+        for given_ in (thing, {"metadata": {"name": "n", "resourceVersion": "1"}, place: thing}):
+            with suppress(msgspec.MsgspecError, BadAnswer):
+                read(raw(given_))
 
 
 def other(replicas):

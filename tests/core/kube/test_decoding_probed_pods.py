@@ -1,14 +1,10 @@
 """Pods of endpoint probes from raw JSON: what is read, what is defaulted, what is refused, what they weigh."""
 
 import json
-import tracemalloc
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from app.core.errors import BadAnswer
 from app.core.kube.decoding import pod_objects
 from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
@@ -185,73 +181,3 @@ def test_names_and_addresses_are_lines_of_bounded_length():
 def test_what_is_no_pod_is_refused(broken):
     with pytest.raises(msgspec.MsgspecError):
         read(pod_with() | broken)
-
-
-_WORDS = (
-    *("metadata", "spec", "status", "name", "namespace", "uid", "deletionTimestamp", "phase"),
-    *("containers", "containerStatuses", "containerID", "state", "running", "startedAt", "podIP"),
-    *("ports", "containerPort"),
-)
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just(SINCE),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_WORDS), inner, max_size=4)
-    ),
-    max_leaves=30,
-)
-
-
-@given(_json)
-def test_garbage_is_a_pod_or_refused_and_nothing_else(thing):
-    whole = {**pod_with(status_of()), **(thing if isinstance(thing, dict) else {"spec": thing})}
-    try:
-        found = read(whole)
-    except (msgspec.MsgspecError, BadAnswer):
-        return
-    assert isinstance(found, ProbedPod)
-    assert all(each.name for each in found.containers)
-
-
-def is_json(raw):
-    try:
-        msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
-    return True
-
-
-@given(st.binary(max_size=200).filter(lambda raw: not is_json(raw)))
-def test_bytes_that_are_no_json_are_refused(garbage):
-    with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError)):
-        pod_objects.probed_pod(garbage)
-
-
-def raw_pod(number):
-    """As kubelets tell of pods, some 4 kB."""
-    containers = [
-        {"name": name, "ports": [{"name": "metrics", "containerPort": 9000}], "env": ["x" * 1000]}
-        for name in ("kube-apiserver", "vpn-client")
-    ]
-    statuses = [
-        status_of(each["name"], containerID=f"containerd://{number:064x}") for each in containers
-    ]
-    found = pod_with(*statuses, containers=containers)
-    found["metadata"] |= {
-        "name": f"kube-apiserver-7d9c8f6b5d-{number:05}",
-        "namespace": f"shoot--dev--{number // 30}",
-        "uid": f"{number:08x}-0000-4000-8000-000000000000",
-        "resourceVersion": str(100_000_000 + number),
-        "labels": {f"label-{each}": "x" * 30 for each in range(20)},
-    }
-    found["status"]["podIP"] = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
-    return json.dumps(found).encode()
-
-
-def test_a_thousand_pods_of_two_containers_weigh_less_than_1600_kib():
-    pod_objects.probed_pod(raw_pod(0))
-    tracemalloc.start()
-    kept = [pod_objects.probed_pod(raw_pod(number)) for number in range(1_000)]
-    size, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(kept) == 1_000
-    assert size < 1_600 * 2**10, "1 MiB on CPython 3.11"

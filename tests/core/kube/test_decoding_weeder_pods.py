@@ -1,12 +1,8 @@
 """Pods and EndpointSlices from raw JSON: what is read, what is defaulted, what is refused."""
 
 import json
-import tracemalloc
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.core.errors import BadAnswer
 from app.core.kube.decoding import pod_objects
@@ -78,27 +74,6 @@ def test_a_slice_without_the_label_belongs_to_no_service(labels):
     whole = up()
     whole["metadata"]["labels"] = labels
     assert pod_objects.endpoint_slice(raw(whole)).service == ""
-
-
-def test_a_thousand_services_cost_little():
-    def of(i):
-        return raw(
-            a_slice(
-                f"etcd-main-client-{i % 7}x{i:04}",
-                10**9 + i,
-                *[endpoint(f"kube-apiserver-7f9c{i:06}-{n}") for n in range(3)],
-                namespace=f"shoot--project--{i:04}",
-            )
-        )
-
-    documents = [of(i) for i in range(1000)]
-    tracemalloc.start()
-    views = [pod_objects.endpoint_slice(each) for each in documents]
-    size, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(views) == 1000
-    # The goal is 20 MiB; the interpreter's own table of interned strings may grow by some MiB in this very moment.
-    assert size < 8 << 20
 
 
 def pod(status=None, **meta):
@@ -240,55 +215,6 @@ def test_a_deletion_is_answered_with_the_pod_or_a_status(kind):
 def test_anything_else_is_no_answer_to_a_deletion(answer):
     with pytest.raises(BadAnswer):
         pod_objects.accepted(raw(answer))
-
-
-JUNK: st.SearchStrategy[object] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "state",
-                    "waiting",
-                    "reason",
-                    "lastState",
-                    "terminated",
-                    "finishedAt",
-                    "conditions",
-                    "ready",
-                    "targetRef",
-                    "kind",
-                    "name",
-                    "restartCount",
-                    "controller",
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["containerStatuses", "initContainerStatuses", "conditions"]), JUNK
-    ),
-    JUNK,
-    JUNK,
-)
-def test_junk_is_read_or_refused_and_nothing_else(status, references, ends):
-    for decode, thing in (
-        (pod_objects.pod, {"metadata": {"name": "p", "ownerReferences": references}}),
-        (pod_objects.pod, {"metadata": {"name": "p"}, "status": status}),
-        (pod_objects.endpoint_slice, {"metadata": {"name": "s"}, "endpoints": ends}),
-    ):
-        try:
-            decode(raw(thing))
-        except msgspec.ValidationError:
-            continue
 
 
 def test_a_pod_with_more_labels_than_anybody_needs_is_not_decoded():

@@ -172,19 +172,6 @@ async def test_a_healthy_leader_renews_every_retry_period_for_hours():
         assert one.lease.spec["acquireTime"] == one.lease.writes[0]["acquireTime"]
 
 
-async def test_two_never_lead_together_and_the_second_stands_by():
-    lease = Lease()
-    one, two = Candidate(lease, "a"), Candidate(lease, "b")
-    async with running(one), running(two):
-        for _ in range(600):
-            await asyncio.sleep(0.1)
-            assert not (one.leading and two.leading)
-        assert one.leading
-        assert not two.may_probe
-        assert two.election.leader_identity == "a"
-        assert two.heard == []
-
-
 async def test_the_standby_follows_a_leader_that_was_killed_and_probes_before_it_leads():
     lease = Lease()
     one, two = Candidate(lease, "a"), Candidate(lease, "b")

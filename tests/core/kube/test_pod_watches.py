@@ -16,7 +16,7 @@ from app.core.errors import (
 )
 from app.core.kube.seed_api import Budget
 from app.core.model.names import LabelSelector, Operator, Requirement
-from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, event
+from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER
 from tests.core.kube.weeding import NS, SeedScript, listed, pod, seed_on
 
 SELECTOR = LabelSelector(
@@ -53,10 +53,6 @@ async def pods_on(script, selector: LabelSelector | None = SELECTOR, *, running=
                 await asyncio.gather(watch.task, return_exceptions=True)
 
 
-def seen(watch):
-    return {name: each.resource_version for name, each in watch.pods().items()}
-
-
 async def test_nobody_asks_for_pods_before_the_watch_is_run():
     script = watched([FOREVER])
     async with pods_on(script, running=False) as watch:
@@ -65,16 +61,6 @@ async def test_nobody_asks_for_pods_before_the_watch_is_run():
         assert not watch.synced
         assert watch.pods() == {}
         assert watch.trouble is None
-
-
-async def test_one_that_leaves_the_selector_or_is_gone_is_no_longer_there():
-    async with pods_on(watched([1, event("DELETED", pod("a", 12)), FOREVER])) as watch:
-        await asyncio.sleep(0.5)
-        before = watch.pods()
-        await asyncio.sleep(1)
-        assert seen(watch) == {"b": "2"}
-        assert watch.changes[2:] == ["a"]
-        assert sorted(before) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -114,13 +100,6 @@ async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal):
                 await asyncio.wait_for(watch.task, 10)
             assert len(script.asked) == 3
     assert {entry["log_level"] for entry in logs} == {"error"}
-
-
-async def test_a_watch_that_is_refused_for_good_ends_it_even_though_the_list_was_not():
-    async with pods_on(watched([20], Forbidden("watch pods: 403"))) as watch:
-        with pytest.raises(Forbidden, match="watch pods"):
-            await asyncio.wait_for(watch.task, 40)
-        assert sorted(watch.pods()) == ["a", "b"]
 
 
 async def test_no_other_failure_ends_it():

@@ -12,10 +12,7 @@ import structlog
 from app.core.clock import Clock
 from app.core.errors import (
     BadAnswer,
-    Conflict,
-    Forbidden,
     LimitExceeded,
-    NotFound,
     Throttled,
     Unreachable,
 )
@@ -29,7 +26,7 @@ from app.core.kube.seed_api import Budget
 from app.core.limits import Backoff
 from app.core.model import workloads as ann
 from app.core.model.policy import DependentPolicy, ProberPolicy
-from app.core.model.workloads import Patch, ResourceRef
+from app.core.model.workloads import ResourceRef
 from app.core.ports import SeedChange, Watched
 from app.core.tasks import Tasks
 from tests.core.kube.server import api_of, until
@@ -286,16 +283,6 @@ async def test_machines_are_read_live_in_consistent_pages_up_to_a_number(monkeyp
         assert hits("dwd_response_limit_hits_total", {"limit": "count"}) == 1
 
 
-@pytest.mark.parametrize(("status", "error"), [(409, Conflict), (403, Forbidden), (404, NotFound)])
-async def test_a_patch_that_fails_says_how_and_is_not_repeated(status, error):
-    world = World()
-    world.writes_fail_with = status
-    async with seed_of(world, started=False) as seed:
-        with pytest.raises(error, match=f"patch deployments in {NS}/{KCM.name}"):
-            await seed.patch_dependent(NS, KCM, Patch("5", 0))
-    assert len(world.patches) == 1
-
-
 async def test_watches_survive_a_rotation():
     world = World()
     world.tokens = {"t2"}
@@ -365,36 +352,6 @@ async def test_a_clock_that_is_off_is_measured_and_reported_once():
             skew = seed.metrics.registry.get_sample_value("dwd_clock_skew_seconds")
             assert skew == pytest.approx(seed.api.clock_skew)
     assert len([entry for entry in logs if "clock" in entry["event"]]) == 1
-
-
-async def test_the_lease_is_read_taken_and_written_back_whole():
-    stored: dict[str, Any] = {}
-
-    async def leases(asked):
-        match asked.method:
-            case "GET" if not stored:
-                await asked.answer({}, 404)
-            case "GET":
-                await asked.answer(stored)
-            case _:
-                body = json.loads(asked.body)
-                body["kind"] = "Lease"
-                body["metadata"] |= {"resourceVersion": str(len(asked.body)), "uid": "u"}
-                stored.update(body)
-                await asked.answer(body, 201 if asked.method == "POST" else 200)
-
-    world: Any = World()
-    world.handle = leases
-    async with seed_of(world, started=False) as seed:
-        store = LeaseStore(seed.api, "garden", "dwd-prober-leader-election")
-        assert await store.read(2.0) is None
-        record = await store.create(_term(None, "me", 15.0, 0.0, new=True), 2.0)
-        assert (record.holder, record.duration, record.transitions) == ("me", 15.0, 0)
-        record = await store.replace(record, _term(record, "me", 15.0, 5.5, new=False), 2.0)
-        assert stored["metadata"]["uid"] == "u"
-        assert stored["spec"]["acquireTime"] == "1970-01-01T00:00:00.000000Z"
-        assert stored["spec"]["renewTime"] == "1970-01-01T00:00:05.500000Z"
-        assert [asked.method for asked in seed.server.asked] == ["GET", "POST", "PUT"]
 
 
 async def test_after_a_failure_the_lease_is_not_asked_on_a_connection_that_may_be_dead():

@@ -203,26 +203,6 @@ async def test_more_leases_than_any_shoot_has_are_refused(items, pages):
         assert registry.get_sample_value("dwd_response_limit_hits_total", {"limit": "count"}) == 1
 
 
-async def test_a_million_leases_are_cut_at_64_mib():
-    item = json.dumps(lease(1)).encode() + b","
-
-    async def million(asked):
-        await asked.begin_stream()
-        await asked.chunk(b'{"kind":"LeaseList","items":[')
-        for _ in range(1000):
-            await asked.chunk(item * 1000)
-
-    async with serving(million) as server, connecting() as connector:
-        with pytest.raises(LimitExceeded) as caught:
-            await (await connector.connect(secret(server))).leases()
-        assert caught.value.limit in {"size", "time"}
-        for _ in range(500):  # the server hears of it in its own time
-            if not server.open:
-                break
-            await asyncio.sleep(0.01)
-        assert server.open == 0
-
-
 async def test_a_new_token_is_used_on_the_old_connection():
     async with serving(api()) as server, connecting() as connector:
         first = await connector.connect(secret(server))

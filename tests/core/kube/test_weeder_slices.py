@@ -14,12 +14,10 @@ from app.core.errors import (
 )
 from app.core.kube.seed_api import Budget
 from app.core.model.weeding import ServiceKey
-from app.core.ports import Relisted
 from tests.core.kube.test_reflector import ENDS, EXPIRED_EVENT, FOREVER, STARTING, bookmark, event
 from tests.core.kube.weeding import (
     API,
     ETCD,
-    NS,
     SeedScript,
     a_slice,
     down,
@@ -36,16 +34,6 @@ SLICES = "EndpointSlice"
 def watched(*watches, lists=None, **more):
     first = listed(SLICES, down(), up("api-1", 2, service=API.service))
     return SeedScript(lists or [first], watches, **more)
-
-
-async def test_the_first_list_is_told_once_and_as_a_whole():
-    async with seed_on(watched([FOREVER])) as seed:
-        await asyncio.sleep(1)
-        assert seed.heard.relisted == [Relisted(None, (ETCD, API))]
-        assert seed.heard.changes == []
-        assert sorted(seed.services()) == [ETCD, API]
-        assert [each.name for each in seed.slices(ETCD)] == ["etcd-1"]
-        assert seed.slices(OTHER) == ()
 
 
 async def test_only_slices_of_configured_services_are_asked_for_in_pages_of_500():
@@ -65,14 +53,6 @@ async def test_only_slices_of_configured_services_are_asked_for_in_pages_of_500(
 
 
 BURST = [event("MODIFIED", down(version=21)), event("MODIFIED", up(version=22))]
-
-
-async def test_each_event_is_told_before_the_next_is_taken_up():
-    async with seed_on(watched([5, *BURST, event("DELETED", up(version=23)), FOREVER])) as seed:
-        await asyncio.sleep(10)
-        assert seed.heard.changes == [(ETCD, False), (ETCD, True), (ETCD, False)]
-        assert seed.slices(ETCD) == ()
-        assert list(seed.services()) == [API]
 
 
 CUTS = {
@@ -185,19 +165,6 @@ async def test_a_slice_that_moved_while_nobody_watched_is_told_of_both():
         await asyncio.sleep(6)
         assert set(seed.heard.relisted[1].changed) == {ETCD, API}
         assert list(seed.services()) == [API]
-
-
-@pytest.mark.parametrize("service", [None, "", "unknown"])
-async def test_a_slice_of_no_configured_service_is_nobodys(service):
-    events = [
-        event("MODIFIED", up(version=21, service=service)),
-        event("ADDED", up("x", 22, service=service)),
-    ]
-    async with seed_on(watched([5, *events, FOREVER])) as seed:
-        await asyncio.sleep(6)
-        assert seed.heard.changes == [(ETCD, False)]
-        assert list(seed.services()) == [API]
-        assert seed.slices(ServiceKey(NS, service or "")) == ()
 
 
 async def test_an_endpoint_in_many_places_is_kept_once():

@@ -75,7 +75,6 @@ class Heard:
         self.seed = seed
         self.changes: list[tuple[ServiceKey, bool]] = []
         self.relisted: list[Any] = []
-        self.changes_before_relist: list[int] = []
 
     def ready(self, key: ServiceKey) -> bool:
         return any(each.ready for found in self.seed.slices(key) for each in found.endpoints)
@@ -86,7 +85,6 @@ class Heard:
     def services_relisted(self, relisted):
         assert self.seed.watch_state().synced
         self.relisted.append(relisted)
-        self.changes_before_relist.append(len(self.changes))
 
 
 @asynccontextmanager

@@ -277,26 +277,12 @@ async def test_what_begins_in_the_same_stretch_of_time_runs_together_in_each_per
     assert max(at_once.values()) <= 15  # 5 of each stretch, more or less: no burst
 
 
-async def test_to_run_with_others_is_no_reason_for_a_worker_to_begin_before_it_is_there(bench_of):
-    bench = bench_of(host_probe(), chance=0.0, together=0.25)
-    await bench.passes(0.2)
-    await bench.start()
-    await bench.passes(10)
-    assert bench.run_times == [0.2, 10.2]
-
-
 async def test_a_gate_does_not_wait_for_others_to_run_with(bench_of):
     bench = bench_of(gate_probe(), together=0.25)
     await bench.passes(0.2)
     await bench.start()
     await bench.passes(10)
     assert bench.run_times == [0.2, 10.2]
-
-
-async def test_gates_begin_at_once_all_of_them(bench_of):
-    bench = bench_of(*(gate_probe(name=f"gate-{number}") for number in range(5)))
-    await bench.start()
-    assert bench.run_times == [0.0] * 5  # a closed one is to be known at the first probe
 
 
 async def test_a_run_that_ends_although_it_was_broken_off_says_nothing(bench_of):

@@ -101,21 +101,6 @@ async def test_a_container_is_asked_at_the_ip_that_its_pod_has_then(bench_of):
     assert str(bench.view().target) == "etcd-0/etcd"
 
 
-async def test_a_pod_without_an_ip_is_not_asked(bench_of):
-    bench = bench_of(pod_probe())
-    await bench.start(pod(ip=""))
-    await bench.passes(30)
-    assert not bench.handlers.runs
-    assert bench.view().waiting is Waiting.NO_ADDRESS
-
-
-async def test_the_initial_delay_of_a_host_counts_from_the_start_of_its_worker(bench_of):
-    bench = bench_of(gate_probe(initial_delay=15))
-    await bench.start()
-    await bench.passes(25)
-    assert bench.run_times == [20.0]
-
-
 async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew(bench_of):
     bench = bench_of(pod_probe())
     await bench.start(pod())

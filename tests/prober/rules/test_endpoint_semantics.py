@@ -1,10 +1,12 @@
 """The kubelet's semantics, transition by transition, each with its source.
 
 `doProbe`, `newWorker` and `StopLivenessAndStartup` are the kubelet's, in `pkg/kubelet/prober`; "5" is section 5 of the
-specification, which wins where they differ.
+specification, which wins where they differ. Any life of a pod is compared with the kubelet's own code in
+`tests/prober/endpoints/test_against_the_kubelet.py`.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,25 +32,31 @@ from app.prober.rules.probe_worker import (
 )
 
 READINESS, LIVENESS, STARTUP = ProbeType.READINESS, ProbeType.LIVENESS, ProbeType.STARTUP
-SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
+WELL, ILL, UNKNOWN = CachedResult.SUCCESS, CachedResult.FAILURE, CachedResult.UNKNOWN
+RUN, WAIT, END = PeriodAction.RUN, PeriodAction.WAIT, PeriodAction.END
 NOW = 1000.0
 RUNNING = WorkerInputs(NOW, container="one", started_at=0.0)
 RESTARTED = replace(RUNNING, container="two")
+STOPPED = replace(RUNNING, running=False)
+RUNS = {"S": ProbeOutcome.SUCCESS, "F": ProbeOutcome.FAILURE, "E": ProbeOutcome.ERROR}
+GATE = {"effect": Effect.GATE_SCALE_DOWN}
+THREE, DELAY = {"success_threshold": 3}, {"initial_delay": 5}
 
 
 def probe(kind=READINESS, **changes):
     return EndpointProbeSpec("etcd", tcp_socket=TcpSocket(2379), type=kind, host="etcd", **changes)
 
 
-def fresh(kind=READINESS, facts=RUNNING, **changes):
-    """The state of a worker that has seen its container, and run nothing yet."""
-    return before(probe(kind, **changes), WorkerState(), facts).state
-
-
-def ran(state, *outcomes, kind=READINESS, **changes):
-    """The state after these runs, one a second."""
-    for number, outcome in enumerate(outcomes):
-        state = after(probe(kind, **changes), state, outcome, NOW + number)
+def lived(life="", kind=READINESS, **changes):
+    """What a worker knows after so many seconds: S, F, E are runs, x is a container that does not run, 2 a new one."""
+    facts, state = RUNNING, before(probe(kind, **changes), WorkerState(), RUNNING).state
+    for second, each in enumerate(life):
+        if each in RUNS:
+            state = after(probe(kind, **changes), state, RUNS[each], NOW + second)
+            continue
+        facts = RESTARTED if each == "2" else facts
+        seen = replace(facts, now=NOW + second, running=each != "x")
+        state = before(probe(kind, **changes), state, seen).state
     return state
 
 
@@ -56,144 +64,168 @@ def said(state):
     return state.result, state.counted
 
 
-# Before a run: what is there to probe.
+# What a result is, and whether it counts.
+
+RESULTS: dict[str, Any] = {
+    # newWorker: initialValue; 5: "A new container id resets the worker to its initial value"
+    "a new container is not ready": (READINESS, "", {}, ILL, False),
+    "a new container is alive": (LIVENESS, "", {}, WELL, False),
+    "a new container may have started": (STARTUP, "", {}, UNKNOWN, False),
+    # in doProbe, w.containerID != c.ContainerID
+    "another container is not ready": (READINESS, "SSS2", {}, ILL, False),
+    "another container is alive": (LIVENESS, "FFF2", {}, WELL, False),
+    "another container may have started": (STARTUP, "SSS2", {}, UNKNOWN, False),
+    # in doProbe, lastResult and resultRun stay as they are
+    "what was seen in a row does not count for another container": (
+        READINESS,
+        "FF2",
+        {},
+        ILL,
+        False,
+    ),
+    "what was seen in a row goes on with another container": (READINESS, "FF2F", {}, ILL, True),
+    # in doProbe, c.State.Running == nil; 5: "is a Failure for Readiness, but no counted one"
+    "a container that does not run fails for readiness": (READINESS, "Sx", {}, ILL, False),
+    "a counted failure counts no longer when the container stops": (
+        READINESS,
+        "FFFx",
+        {},
+        ILL,
+        False,
+    ),
+    # 5 names Readiness only; the kubelet sets a Failure for each type, and acts on none of them
+    "one that does not run says nothing of life": (LIVENESS, "Sx", {}, WELL, True),
+    "one that does not run says nothing of its start": (STARTUP, "x", {}, UNKNOWN, False),
+    # in doProbe, it returns before it counts
+    "what was seen in a row outlasts a stop": (READINESS, "SSxS", THREE, WELL, True),
+    "errors do not break a row": (READINESS, "FEFEF", {}, ILL, True),
+    # in doProbe, resultRun < FailureThreshold
+    "two failures in a row do not count": (READINESS, "SFF", {}, WELL, True),
+    "the third failure in a row counts": (READINESS, "SFFF", {}, ILL, True),
+    # in doProbe, resultRun < SuccessThreshold
+    "two successes of three do not count": (READINESS, "SS", THREE, ILL, False),
+    "the third success in a row counts": (READINESS, "SSS", THREE, WELL, True),
+    # in doProbe, resultRun = 1
+    "another result starts at one": (READINESS, "SFFSFF", {}, WELL, True),
+    # in doProbe, resultRun = 0 with onHold
+    "after a hold two failures do not count": (LIVENESS, "FFF2FF", {}, WELL, False),
+    "after a hold failures are counted from the first again": (LIVENESS, "FFF2FFF", {}, ILL, True),
+    "so are those of a start": (STARTUP, "FFF2FF", {}, UNKNOWN, False),
+    # 5: "Until a target has a counted result its first Failure counts at once"
+    "the first failure of a gate's target counts at once": (READINESS, "F", GATE, ILL, True),
+    "of what only reports it does not": (READINESS, "F", {}, ILL, False),
+    "once it has a result, a gate's target may fail twice": (READINESS, "SFF", GATE, WELL, True),
+    "and not three times": (READINESS, "SFFF", GATE, ILL, True),
+    "successes of a gate's target need their threshold": (
+        READINESS,
+        "SS",
+        GATE | THREE,
+        ILL,
+        False,
+    ),
+    "a success that does not count is no result": (READINESS, "SSF", GATE | THREE, ILL, True),
+    "another container of a gate has no result again": (READINESS, "S2F", GATE, ILL, True),
+}
 
 
-def test_without_a_status_of_the_pod_it_waits_for_one():
-    # in doProbe, GetPodStatus is not ok
-    step = before(probe(), WorkerState(), replace(RUNNING, known=False, finished=True))
-    assert step == WorkerStep(WorkerState(), PeriodAction.WAIT, Waiting.NO_POD)
+@pytest.mark.parametrize("life", RESULTS)
+def test_what_comes_of_the_life_of_a_container(life):
+    kind, seconds, changes, result, counted = RESULTS[life]
+    assert said(lived(seconds, kind, **changes)) == (result, counted)
+
+
+@pytest.mark.parametrize(
+    ("life", "since", "result_at"),
+    [
+        pytest.param("", NOW, None, id="of a new container"),
+        pytest.param("FFFFFFF", NOW + 2, NOW + 6, id="results.Manager.Set tells of changes only"),
+        pytest.param("FFF2", NOW + 3, None, id="of another container"),
+        pytest.param("Sxxx", NOW + 1, NOW, id="of one that goes on not running"),
+        pytest.param("FE", NOW, NOW, id="a result below the threshold is one all the same"),
+    ],
+)
+def test_a_result_says_since_when_it_is_so_and_when_it_was_seen_last(life, since, result_at):
+    state = lived(life)
+    assert (state.since, state.result_at) == (since, result_at)
 
 
 @pytest.mark.parametrize("kind", list(ProbeType))
-def test_a_pod_that_has_finished_ends_every_worker(kind):
+def test_an_error_leaves_everything_as_it_was(kind):
+    # in doProbe, "Prober error, throw away the result."
+    state = lived("F", kind)
+    assert after(probe(kind), state, ProbeOutcome.ERROR, NOW + 50) == state
+
+
+@pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
+def test_a_counted_failure_of_liveness_or_startup_and_nothing_less_holds_the_worker(kind):
+    # in doProbe, onHold = true, resultRun = 0
+    assert (lived("FFF", kind).held, lived("FFF", kind).run) == (True, 0)
+    assert not lived("S", kind).held
+    assert not lived("FF", kind).held
+
+
+def test_a_startup_has_passed_only_for_the_container_that_it_ran_in():
+    # UpdatePodStatus: startupManager.Get asks with the id of the container that there is
+    state = lived("S", STARTUP)
+    assert state.passed("one")
+    assert not state.passed("two")
+    assert not lived("", STARTUP).passed("one")
+    assert not lived("", LIVENESS).passed("one")  # Success, but only the initial one
+    assert not lived("FFF", STARTUP).passed("one")
+
+
+# Before a run: whether there is something to probe.
+
+STEPS: dict[str, Any] = {
     # in doProbe, the phase is Failed or Succeeded
-    step = before(probe(kind), WorkerState(), replace(RUNNING, finished=True))
-    assert (step.action, step.waiting) == (PeriodAction.END, None)
-
-
-def test_a_pod_that_has_finished_ends_a_worker_on_hold_too():
-    # in doProbe, the phase is looked at before anything else
-    held = ran(fresh(LIVENESS), *[FAILURE] * 3, kind=LIVENESS)
-    step = before(probe(LIVENESS), held, replace(RUNNING, finished=True))
-    assert step.action is PeriodAction.END
-
-
-def test_without_a_container_id_it_waits_and_has_no_result():
-    # in doProbe, len(c.ContainerID) == 0
-    step = before(probe(), WorkerState(), replace(RUNNING, container="", running=False))
-    assert step == WorkerStep(WorkerState(), PeriodAction.WAIT, Waiting.NOT_CREATED)
-    assert step.state.result is None
-
-
-def test_a_container_that_lost_its_id_keeps_what_was_known_of_it():
-    # in doProbe, it returns before it compares the ids
-    state = ran(fresh(), SUCCESS)
-    assert before(probe(), state, replace(RUNNING, container="")).state == state
-
-
-@pytest.mark.parametrize(
-    ("kind", "result"),
-    [
-        (READINESS, CachedResult.FAILURE),
-        (LIVENESS, CachedResult.SUCCESS),
-        (STARTUP, CachedResult.UNKNOWN),
-    ],
-)
-def test_a_new_container_has_the_initial_value_which_does_not_count(kind, result):
-    # newWorker: initialValue; 5: "A new container id resets the worker to its initial value"
-    step = before(probe(kind), WorkerState(), RUNNING)
-    assert said(step.state) == (result, False)
-    assert (step.state.since, step.state.result_at) == (NOW, None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "outcome", "result"),
-    [
-        (READINESS, SUCCESS, CachedResult.FAILURE),
-        (LIVENESS, FAILURE, CachedResult.SUCCESS),
-        (STARTUP, SUCCESS, CachedResult.UNKNOWN),
-    ],
-)
-def test_another_container_puts_the_initial_value_in_the_place_of_what_counted(
-    kind, outcome, result
-):
-    # in doProbe, w.containerID != c.ContainerID
-    known = ran(fresh(kind), *[outcome] * 3, kind=kind)
-    assert known.counted
-    state = before(probe(kind), known, replace(RESTARTED, now=NOW + 9)).state
-    assert said(state) == (result, False)
-    assert (state.container, state.since, state.result_at) == ("two", NOW + 9, None)
-
-
-def test_what_was_seen_in_a_row_goes_on_with_another_container():
-    # in doProbe, lastResult and resultRun stay as they are
-    state = ran(fresh(), FAILURE, FAILURE)
-    state = before(probe(), state, RESTARTED).state
-    assert not state.counted
-    assert said(ran(state, FAILURE)) == (CachedResult.FAILURE, True)
-
-
-@pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
-def test_another_container_takes_the_worker_off_hold(kind):
-    # in doProbe, onHold = false; 5: "on hold until the container id changes"
-    held = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
-    assert before(probe(kind), held, RUNNING).waiting is Waiting.HELD
-    assert before(probe(kind), held, RESTARTED).action is PeriodAction.RUN
-
-
-@pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
-def test_a_hold_comes_before_what_else_it_could_wait_for(kind):
+    "a pod that has finished ends a worker": (READINESS, "", {"finished": True}, {}, END, None),
+    "one on hold, too": (LIVENESS, "FFF", {"finished": True}, {}, END, None),
+    # in doProbe, onHold is for liveness and startup; 5: "on hold until the container id changes"
+    "a failure of readiness holds nobody": (READINESS, "FFF", {}, {}, RUN, None),
+    "one of liveness does": (LIVENESS, "FFF", {}, {}, WAIT, Waiting.HELD),
+    "and one of startup": (STARTUP, "FFF", {}, {}, WAIT, Waiting.HELD),
+    "another container takes it off hold": (LIVENESS, "FFF", {"container": "two"}, {}, RUN, None),
+    "also off that of a startup": (STARTUP, "FFF", {"container": "two"}, {}, RUN, None),
     # in doProbe, onHold is looked at before c.State.Running
-    held = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
-    step = before(probe(kind), held, replace(RUNNING, running=False))
-    assert step == WorkerStep(held, PeriodAction.WAIT, Waiting.HELD)
+    "a hold comes first": (LIVENESS, "FFF", {"running": False}, {}, WAIT, Waiting.HELD),
+    "what does not run": (READINESS, "S", {"running": False}, {}, WAIT, Waiting.NOT_RUNNING),
+    # 5: "Readiness goes on until the pod has finished or is gone"
+    "readiness goes on during a deletion": (READINESS, "", {"deleting": True}, {}, RUN, None),
+    # doProbe runs on that node; we do not
+    "a node's clock that is ahead": (READINESS, "", {"started_at": NOW + 30}, {}, RUN, None),
+    "one that does not say since when": (READINESS, "", {"started_at": None}, DELAY, RUN, None),
+    # in doProbe, !c.Started; 5: "until it passes once, the other probes of its target wait"
+    "readiness waits for a start": (READINESS, "", {"started": False}, {}, WAIT, Waiting.STARTUP),
+    "liveness waits for it": (LIVENESS, "", {"started": False}, {}, WAIT, Waiting.STARTUP),
+    "a startup waits for no other": (STARTUP, "", {"started": False}, {}, RUN, None),
+    # in doProbe, c.Started
+    "a startup that has passed": (STARTUP, "S", {}, {}, WAIT, Waiting.STARTED),
+    # in doProbe, "we keep it running to make sure it will work for restarted container"
+    "is run again for another container": (STARTUP, "S", {"container": "two"}, {}, RUN, None),
+    # ours: the kubelet knows the IP of what it starts
+    "a pod without an IP": (READINESS, "", {"addressed": False}, {}, WAIT, Waiting.NO_ADDRESS),
+}
 
 
-# A container that is not running.
+@pytest.mark.parametrize("what", STEPS)
+def test_what_a_worker_does_in_a_period(what):
+    kind, life, facts, changes, action, waiting = STEPS[what]
+    step = before(probe(kind, **changes), lived(life, kind, **changes), replace(RUNNING, **facts))
+    assert (step.action, step.waiting) == (action, waiting)
 
 
-def test_a_container_that_is_not_running_fails_for_readiness_and_does_not_count():
-    # in doProbe, c.State.Running == nil; 5: "is a Failure for Readiness, but no counted one"
-    state = ran(fresh(), SUCCESS)
-    step = before(probe(), state, replace(RUNNING, running=False, now=NOW + 5))
-    assert (step.action, step.waiting) == (PeriodAction.WAIT, Waiting.NOT_RUNNING)
-    assert said(step.state) == (CachedResult.FAILURE, False)
-    assert step.state.since == NOW + 5
-
-
-def test_a_counted_failure_no_longer_counts_when_the_container_stops():
-    # 5: "but no counted one"
-    state = ran(fresh(), *[FAILURE] * 3)
-    assert said(state) == (CachedResult.FAILURE, True)
-    assert said(before(probe(), state, replace(RUNNING, running=False)).state) == (
-        CachedResult.FAILURE,
-        False,
-    )
-
-
-def test_a_container_that_goes_on_not_running_is_a_failure_since_it_stopped():
-    stopped = replace(RUNNING, running=False)
-    first = before(probe(), ran(fresh(), SUCCESS), stopped).state
-    assert before(probe(), first, replace(stopped, now=NOW + 60)).state == first
-
-
-@pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
-def test_a_container_that_is_not_running_says_nothing_new_of_life_and_start(kind):
-    # 5 names Readiness only; the kubelet sets a Failure for each type, and acts on none of them
-    state = fresh(kind)
-    step = before(probe(kind), state, replace(RUNNING, running=False))
-    assert step == WorkerStep(state, PeriodAction.WAIT, Waiting.NOT_RUNNING)
-
-
-def test_what_was_seen_in_a_row_outlasts_a_container_that_is_not_running():
-    # in doProbe, it returns before it counts
-    state = ran(fresh(), SUCCESS, success_threshold=2)
-    state = before(probe(), state, replace(RUNNING, running=False)).state
-    assert said(ran(state, SUCCESS, success_threshold=2)) == (CachedResult.SUCCESS, True)
-
-
-# A pod that is being deleted.
+@pytest.mark.parametrize(
+    ("facts", "waiting"),
+    [
+        # in doProbe, GetPodStatus is not ok
+        (replace(RUNNING, known=False, finished=True), Waiting.NO_POD),
+        # in doProbe, len(c.ContainerID) == 0
+        (replace(RUNNING, container="", running=False), Waiting.NOT_CREATED),
+    ],
+)
+def test_without_a_pod_or_a_container_it_waits_and_what_was_known_stays(facts, waiting):
+    for state in (WorkerState(), lived("S")):
+        assert before(probe(), state, facts) == WorkerStep(state, WAIT, waiting)
 
 
 @pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
@@ -202,229 +234,36 @@ def test_what_was_seen_in_a_row_outlasts_a_container_that_is_not_running():
     [
         pytest.param(RUNNING, id="running"),
         pytest.param(RESTARTED, id="restarted"),
-        pytest.param(replace(RUNNING, running=False), id="stopped"),
+        pytest.param(STOPPED, id="stopped"),
         pytest.param(replace(RUNNING, container=""), id="not created"),
         pytest.param(replace(RUNNING, started_at=NOW), id="just started"),
     ],
 )
 def test_a_pod_that_is_being_deleted_ends_liveness_and_startup_with_success(kind, facts):
     # in doProbe, DeletionTimestamp; StopLivenessAndStartup, whatever doProbe waits for
-    known = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
-    step = before(probe(kind, initial_delay=5), known, replace(facts, deleting=True))
-    assert step.action is PeriodAction.END
-    assert said(step.state) == (CachedResult.SUCCESS, False)
-
-
-def test_readiness_goes_on_while_its_pod_is_being_deleted():
-    # 5: "Readiness goes on until the pod has finished or is gone"
-    step = before(probe(), fresh(), replace(RUNNING, deleting=True))
-    assert step.action is PeriodAction.RUN
-
-
-# The initial delay.
+    step = before(probe(kind, initial_delay=5), lived("FFF", kind), replace(facts, deleting=True))
+    assert (step.action, said(step.state)) == (END, (WELL, False))
 
 
 @pytest.mark.parametrize("kind", list(ProbeType))
 @pytest.mark.parametrize(("age", "waiting"), [(4.9, Waiting.INITIAL_DELAY), (5.0, None)])
 def test_the_initial_delay_counts_from_the_start_of_the_container(kind, age, waiting):
     # in doProbe, time.Since(c.State.Running.StartedAt) < InitialDelaySeconds
-    facts = replace(RUNNING, started_at=NOW - age)
-    step = before(probe(kind, initial_delay=5), WorkerState(), facts)
-    assert step.waiting is waiting
-
-
-def test_during_the_initial_delay_there_is_the_initial_value():
-    # in doProbe, the new container is noted before the delay is looked at
-    facts = replace(RUNNING, started_at=NOW)
-    state = before(probe(initial_delay=5), WorkerState(), facts).state
-    assert said(state) == (CachedResult.FAILURE, False)
-
-
-def test_without_a_delay_a_node_whose_clock_is_ahead_delays_nothing():
-    # doProbe runs on that node; we do not
-    facts = replace(RUNNING, started_at=NOW + 30)
-    assert before(probe(), WorkerState(), facts).action is PeriodAction.RUN
-
-
-def test_a_running_container_that_does_not_say_since_when_has_been_running_for_long():
-    facts = replace(RUNNING, started_at=None)
-    assert before(probe(initial_delay=5), WorkerState(), facts).action is PeriodAction.RUN
-
-
-# The Startup probe.
-
-
-@pytest.mark.parametrize("kind", [READINESS, LIVENESS])
-def test_until_startup_has_passed_the_other_probes_of_its_target_wait(kind):
-    # in doProbe, !c.Started; 5: "until it passes once, the other probes of its target wait"
-    step = before(probe(kind), WorkerState(), replace(RUNNING, started=False))
-    assert (step.action, step.waiting) == (PeriodAction.WAIT, Waiting.STARTUP)
-
-
-def test_startup_waits_for_no_other_startup():
-    # in doProbe, !c.Started holds up the other types only
-    assert (
-        before(probe(STARTUP), WorkerState(), replace(RUNNING, started=False)).action
-        is PeriodAction.RUN
+    step = before(
+        probe(kind, initial_delay=5), WorkerState(), replace(RUNNING, started_at=NOW - age)
     )
+    # in doProbe, the new container is noted before the delay is looked at
+    assert (step.waiting, step.state) == (waiting, lived("", kind))
 
 
-def test_startup_is_not_run_any_more_once_it_has_passed():
-    # in doProbe, c.Started
-    state = ran(fresh(STARTUP), SUCCESS, kind=STARTUP)
-    assert before(probe(STARTUP), state, RUNNING).waiting is Waiting.STARTED
-
-
-def test_startup_is_run_again_for_another_container():
-    # in doProbe, "we keep it running to make sure it will work for restarted container"
-    state = ran(fresh(STARTUP), SUCCESS, kind=STARTUP)
-    assert before(probe(STARTUP), state, RESTARTED).action is PeriodAction.RUN
-
-
-def test_a_startup_has_passed_only_for_the_container_that_it_ran_in():
-    # UpdatePodStatus: startupManager.Get asks with the id of the container that there is
-    state = ran(fresh(STARTUP), SUCCESS, kind=STARTUP)
-    assert state.passed("one")
-    assert not state.passed("two")
-    assert not fresh(STARTUP).passed("one")
-    assert not fresh(LIVENESS).passed("one")  # Success, but only the initial one
-    assert not ran(fresh(STARTUP), *[FAILURE] * 3, kind=STARTUP).passed("one")
-
-
-def test_a_pod_without_an_ip_is_waited_for():
-    # ours: the kubelet knows the IP of what it starts
-    step = before(probe(), WorkerState(), replace(RUNNING, addressed=False))
-    assert (step.action, step.waiting) == (PeriodAction.WAIT, Waiting.NO_ADDRESS)
-
-
-# A host.
-
-
-def test_a_host_is_there_from_the_start_and_has_the_initial_value():
-    step = before(probe(), WorkerState(), WorkerInputs(NOW, started_at=NOW))
-    assert step.action is PeriodAction.RUN
-    assert (step.state.container, said(step.state)) == (HOST, (CachedResult.FAILURE, False))
-
-
-def test_the_initial_delay_of_a_host_counts_from_the_start_of_its_worker():
+def test_a_host_is_there_from_the_start_and_its_delay_counts_from_that_of_its_worker():
     # 5: "or of the worker for a host"
     begun = WorkerInputs(NOW, started_at=NOW)
-    assert before(probe(initial_delay=5), WorkerState(), begun).waiting is Waiting.INITIAL_DELAY
-    later = replace(begun, now=NOW + 5)
-    assert before(probe(initial_delay=5), WorkerState(), later).action is PeriodAction.RUN
-
-
-# After a run: thresholds in a row.
-
-
-@pytest.mark.parametrize("kind", list(ProbeType))
-def test_an_error_leaves_everything_as_it_was(kind):
-    # in doProbe, "Prober error, throw away the result."
-    state = ran(fresh(kind), FAILURE, kind=kind)
-    assert after(probe(kind), state, ERROR, NOW + 50) == state
-
-
-def test_errors_do_not_break_a_row():
-    # in doProbe, it returns before it counts
-    assert said(ran(fresh(), FAILURE, ERROR, FAILURE, ERROR, FAILURE)) == (
-        CachedResult.FAILURE,
-        True,
-    )
-
-
-def test_a_failure_counts_after_its_threshold_in_a_row():
-    # in doProbe, resultRun < FailureThreshold
-    two = ran(fresh(), SUCCESS, FAILURE, FAILURE)
-    assert said(two) == (CachedResult.SUCCESS, True)
-    assert said(ran(two, FAILURE)) == (CachedResult.FAILURE, True)
-
-
-def test_a_success_counts_after_its_threshold_in_a_row():
-    # in doProbe, resultRun < SuccessThreshold
-    two = ran(fresh(), SUCCESS, SUCCESS, success_threshold=3)
-    assert said(two) == (CachedResult.FAILURE, False)
-    assert said(ran(two, SUCCESS, success_threshold=3)) == (CachedResult.SUCCESS, True)
-
-
-def test_another_result_starts_at_one():
-    # in doProbe, resultRun = 1
-    state = ran(fresh(), SUCCESS, FAILURE, FAILURE, SUCCESS, FAILURE, FAILURE)
-    assert said(state) == (CachedResult.SUCCESS, True)
-    assert (state.last, state.run) == (CachedResult.FAILURE, 2)
-
-
-def test_equal_results_add_up_beyond_the_threshold_and_count_once():
-    # in doProbe, resultRun++; results.Manager.Set tells of changes only
-    state = ran(fresh(), *[FAILURE] * 7)
-    assert (said(state), state.run) == ((CachedResult.FAILURE, True), 7)
-    assert state.since == NOW + 2  # of the third
-
-
-def test_a_counted_failure_of_readiness_does_not_hold_the_worker():
-    # in doProbe, onHold is for liveness and startup
-    state = ran(fresh(), *[FAILURE] * 3)
-    assert before(probe(), state, RUNNING).action is PeriodAction.RUN
-
-
-@pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
-def test_a_counted_failure_of_liveness_or_startup_holds_the_worker(kind):
-    # in doProbe, onHold = true, resultRun = 0
-    state = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
-    assert (said(state), state.held, state.run) == ((CachedResult.FAILURE, True), True, 0)
-
-
-@pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
-def test_after_a_hold_failures_are_counted_from_the_first_again(kind):
-    # in doProbe, resultRun = 0
-    held = ran(fresh(kind), *[FAILURE] * 3, kind=kind)
-    state = before(probe(kind), held, RESTARTED).state
-    assert not ran(state, FAILURE, FAILURE, kind=kind).counted
-    assert ran(state, FAILURE, FAILURE, FAILURE, kind=kind).held
-
-
-@pytest.mark.parametrize("kind", [LIVENESS, STARTUP])
-def test_a_success_or_a_failure_below_the_threshold_holds_nobody(kind):
-    # in doProbe, it returns before onHold is set
-    assert not ran(fresh(kind), SUCCESS, kind=kind).held
-    assert not ran(fresh(kind), FAILURE, FAILURE, kind=kind).held
-
-
-def test_a_result_below_the_threshold_is_one_all_the_same():
-    # 5: "no result for three periods" asks for results of runs
-    assert ran(fresh(), FAILURE).result_at == NOW
-    assert ran(fresh(), FAILURE, ERROR).result_at == NOW
-
-
-# Gates.
-
-GATE = {"effect": Effect.GATE_SCALE_DOWN}
-
-
-def test_the_first_failure_of_a_gates_target_counts_at_once():
-    # 5: "Until a target has a counted result its first Failure counts at once"
-    assert said(ran(fresh(**GATE), FAILURE, **GATE)) == (CachedResult.FAILURE, True)
-
-
-def test_once_a_gates_target_has_a_counted_result_its_failures_need_their_threshold():
-    one = ran(fresh(**GATE), SUCCESS, FAILURE, FAILURE, **GATE)
-    assert said(one) == (CachedResult.SUCCESS, True)
-    assert said(ran(one, FAILURE, **GATE)) == (CachedResult.FAILURE, True)
-
-
-def test_successes_of_a_gates_target_need_their_threshold_from_the_start():
-    state = ran(fresh(**GATE), SUCCESS, SUCCESS, success_threshold=3, **GATE)
-    assert not state.counted
-    assert said(ran(state, FAILURE, success_threshold=3, **GATE)) == (CachedResult.FAILURE, True)
-
-
-def test_another_container_of_a_gate_has_no_counted_result_again():
-    state = ran(fresh(**GATE), SUCCESS, **GATE)
-    state = before(probe(**GATE), state, RESTARTED).state
-    assert said(ran(state, FAILURE, **GATE)) == (CachedResult.FAILURE, True)
-
-
-def test_the_first_failure_of_what_only_reports_does_not_count():
-    assert not ran(fresh(), FAILURE).counted
+    step = before(probe(), WorkerState(), begun)
+    assert (step.action, step.state.container, said(step.state)) == (RUN, HOST, (ILL, False))
+    delayed = probe(initial_delay=5)
+    assert before(delayed, WorkerState(), begun).waiting is Waiting.INITIAL_DELAY
+    assert before(delayed, WorkerState(), replace(begun, now=NOW + 5)).action is RUN
 
 
 # Ticks.

@@ -1,6 +1,7 @@
 """How old a lease is, and what it counts as (rules 3.1): instants in seconds after NOW, grace and duration 40 s."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,18 +17,19 @@ T = Timings(GRACE)
 FRESH, EXPIRED, UNKNOWN = LeaseState.FRESH, LeaseState.EXPIRED, LeaseState.UNKNOWN
 
 
-def after(*readings, back_since=NEVER):
+def after(*readings, back_since=NEVER, protected=False):
     """The judgements of the last of these readings, by name."""
     book = LeaseHistory()
     for each in readings:
         book = leases.learn(book, each)
-    found = leases.judge_all(book, readings[-1], Contacts(readings[-1].sent, back_since), T)
+    contacts = Contacts(readings[-1].sent, back_since)
+    found = leases.judge_all(book, readings[-1], contacts, T, protected=protected)
     return {each.name: each for each in found}
 
 
-def moving(*points, took=0.02, back_since=NEVER):
+def moving(*points, took=0.02, **more):
     """One lease through readings at (sent, renewed)."""
-    return after(*(reading(s, {"n": r}, took) for s, r in points), back_since=back_since)["n"]
+    return after(*(reading(s, {"n": r}, took) for s, r in points), **more)["n"]
 
 
 # The table of constants.
@@ -54,11 +56,6 @@ def test_a_duration_that_is_missing_or_outside_1_to_120_counts_as_40(given_secon
 # Age and expiry.
 
 
-def test_a_lease_is_expired_from_the_expiry_time_on():
-    assert moving((0, -5), (10, 9), (38.9, 9)).state is FRESH
-    assert moving((0, -5), (10, 9), (39, 9)).state is EXPIRED
-
-
 def test_age_is_measured_when_the_request_was_sent_however_long_the_answer_took():
     found = moving((0, -5), (10, 9), (38.9, 9), took=4.9)
     assert found.age == pytest.approx(29.9)
@@ -68,14 +65,6 @@ def test_age_is_measured_when_the_request_was_sent_however_long_the_answer_took(
 def test_a_lease_without_renew_time_is_unknown_for_as_long_as_it_has_none():
     found = moving((0, None), (1000, None))
     assert (found.state, found.expires_at, found.late) == (UNKNOWN, None, False)
-
-
-def test_a_lease_that_loses_its_renew_time_is_unknown():
-    assert moving((0, -5), (10, 9), (20, None)).state is UNKNOWN
-
-
-def test_a_first_renew_time_counts_as_a_renewal():
-    assert moving((0, None), (10, 9)).state is FRESH
 
 
 def test_late_knows_no_corrections():
@@ -94,43 +83,84 @@ def test_it_says_when_it_would_be_expired_if_it_did_not_move_any_more():
 
 # Offset.
 
-
-def test_no_offset_is_learnt_where_0_is_inside_and_the_upper_end_within_the_tolerance():
-    assert moving((0, -2), (10, 8)).offset == 0
+LATE_BY_62 = [(0, -60), (10, -50.5)] + [(10 * n, 10 * n - 62) for n in range(2, 12)]
 
 
-def test_a_clock_that_is_behind_is_corrected_by_the_upper_end():
-    found = moving((0, -65), (10, -52))  # between 52 and 62.02 s behind
-    assert found.offset == pytest.approx(62.02)
+@pytest.mark.parametrize(
+    ("points", "offset"),
+    [
+        pytest.param([(0, -2), (10, 8)], 0, id="0 is inside, and the upper end is tolerable"),
+        pytest.param([(0, -65), (10, -52)], 62.02, id="a clock that is behind"),
+        pytest.param([(0, 55), (10, 65)], -54.98, id="a clock that is ahead"),
+        pytest.param([(0, -8), (20, 2)], 18.02, id="0 is inside, the upper end is far"),
+        pytest.param(
+            [(0, -65), (10, -52), (20, -41), (30, -29.5)], 59.52, id="several moves intersect"
+        ),
+        pytest.param([(0, -2), (10, 8), (20, -80)], 100.02, id="nothing is left: the newest one"),
+        pytest.param(LATE_BY_62[:-1], 60.52, id="ten intervals count"),
+        pytest.param(LATE_BY_62, 62.02, id="the eleventh does not"),
+    ],
+)
+def test_an_offset_is_the_upper_end_of_what_moves_have_shown_unless_it_may_be_0(points, offset):
+    assert moving(*points).offset == pytest.approx(offset)
 
 
-def test_a_clock_that_is_ahead_is_corrected_too():
-    found = moving((0, 55), (10, 65))
-    assert found.offset == pytest.approx(-54.98)
+# What a lease counts as.
+
+SILENT = [(0, -5), (10, 9)]
+"""It was seen to move once, 9 s after the begin."""
+PACED = [(0, -5), (5, 4), (10, 4), (15, 14), (20, 14)]
+"""Readings close to each other have taught its offset to a few seconds."""
+SINCE_60 = {"back_since": NOW + 60}
+SLOW = {"took": 4.5}
+PROTECTED = {"protected": True}
+STATES: dict[str, Any] = {
+    "before the expiry time": (FRESH, [*SILENT, (38.9, 9)], {}),
+    "from the expiry time on": (EXPIRED, [*SILENT, (39, 9)], {}),
+    "its renewTime is lost": (UNKNOWN, [(0, -5), (10, 9), (20, None)], {}),
+    "a first renewTime is a renewal": (FRESH, [(0, None), (10, 9)], {}),
+    "its clock is off, and it is renewed": (FRESH, [(0, -300), (10, -290.1), (20, -280)], {}),
+    # after a gap
+    "it has not moved since a gap": (UNKNOWN, [*SILENT, (60, 9), (89.9, 9)], SINCE_60),
+    "not for as long as the expiry time": (EXPIRED, [*SILENT, (60, 9), (90, 9)], SINCE_60),
+    "it has moved since a gap": (FRESH, [*SILENT, (60, 9), (70, 65)], SINCE_60),
+    "it has moved across a gap": (UNKNOWN, [*SILENT, (60, 20)], SINCE_60),
+    "it is not expired anyway": (FRESH, [*SILENT, (30, 9)], {"back_since": NOW + 30}),
+    # not seen to move
+    "it is old at first sight": (UNKNOWN, [(0, -40)], {}),
+    "old, and not watched for long": (UNKNOWN, [(0, -40), (14.9, -40)], {}),
+    "old, and watched long enough": (EXPIRED, [(0, -40), (15.02, -40)], {}),
+    # the first reading may have hung until the storage was back: before that, no kubelet could renew
+    "watched since a slow answer, not for long": (UNKNOWN, [(0, -40), (17, -40)], SLOW),
+    "watched since a slow answer, long enough": (EXPIRED, [(0, -40), (19.5, -40)], SLOW),
+    "young, and not expired by its own time": (FRESH, [(0, -4), (25.9, -4)], {}),
+    "expired by its own time": (EXPIRED, [(0, -4), (26, -4)], {}),
+    "it is far in the future": (UNKNOWN, [(0, 500)], {}),
+    "in the future, and not watched for long": (UNKNOWN, [(0, 500), (14.9, 500)], {}),
+    "in the future, and watched long enough": (EXPIRED, [(0, 500), (15.02, 500)], {}),
+    "it is a little in the future": (UNKNOWN, [(0, 5)], {}),
+    "that little is past": (FRESH, [(0, 5), (6, 5)], {}),
+    "storage was away while it was watched": (UNKNOWN, [(0, -40), (60, -40)], SINCE_60),
+    "storage is back, not for long": (UNKNOWN, [(0, -40), (60, -40), (89, -40)], SINCE_60),
+    "storage is back for long enough": (EXPIRED, [(0, -40), (60, -40), (90, -40)], SINCE_60),
+    # under protection, a lease that moved between readings far apart is no sign of life (rules 3.1)
+    "moved just after the former of two readings": (UNKNOWN, [(0, -5), (31, 1)], PROTECTED),
+    "the same, further apart": (UNKNOWN, [(0, -5), (600, 1)], PROTECTED),
+    "the same without protection": (FRESH, [(0, -5), (31, 1)], {}),
+    "moved just before the latter, by its clock": (UNKNOWN, [(0, -5), (60, 59)], PROTECTED),
+    "and has not moved again": (UNKNOWN, [(0, -5), (60, 59), (65, 59)], PROTECTED),
+    "and has": (FRESH, [(0, -5), (60, 59), (65, 59), (70, 69)], PROTECTED),
+    "readings close to each other prove it alive": (FRESH, [(0, -5), (25, 0.5)], PROTECTED),
+    "its clock is known, and it is young": (FRESH, [*PACED, (60, 59)], PROTECTED),
+    "its clock is known, and it is old": (UNKNOWN, [*PACED, (60, 25)], PROTECTED),
+    "it expires as ever": (EXPIRED, [(0, -5), (60, 1), (91, 1)], PROTECTED),
+}
 
 
-def test_an_upper_end_beyond_the_tolerance_is_the_offset_although_0_is_inside():
-    assert moving((0, -8), (20, 2)).offset == pytest.approx(18.02)
-
-
-def test_the_intervals_of_several_moves_are_intersected():
-    found = moving((0, -65), (10, -52), (20, -41), (30, -29.5))
-    assert found.offset == pytest.approx(59.52)
-
-
-def test_only_the_last_ten_intervals_count():
-    points = [(0, -60), (10, -50.5)] + [(10 * n, 10 * n - 62) for n in range(2, 12)]
-    assert moving(*points).offset == pytest.approx(62.02)
-    assert moving(*points[:-1]).offset == pytest.approx(60.52)
-
-
-def test_if_nothing_is_left_the_newest_interval_begins_anew():
-    found = moving((0, -2), (10, 8), (20, -80))
-    assert found.offset == pytest.approx(100.02)
-
-
-def test_a_clock_that_is_off_does_not_make_a_renewed_lease_expired():
-    assert moving((0, -300), (10, -290.1), (20, -280)).state is FRESH
+@pytest.mark.parametrize("what", STATES)
+def test_what_a_lease_counts_as(what):
+    state, points, options = STATES[what]
+    assert moving(*points, **options).state is state
 
 
 # Contacts, gaps, back since.
@@ -177,39 +207,7 @@ def test_after_a_gap_ages_count_from_the_contact_that_ended_it():
     assert found.expires_at == NOW + 90
 
 
-def test_after_a_gap_a_lease_that_does_not_move_expires_an_expiry_time_later():
-    points = [(0, -5), (10, 9), (60, 9)]
-    assert moving(*points, (89.9, 9), back_since=NOW + 60).state is UNKNOWN
-    assert moving(*points, (90, 9), back_since=NOW + 60).state is EXPIRED
-
-
-def test_after_a_gap_a_lease_that_moves_is_fresh():
-    assert moving((0, -5), (10, 9), (60, 9), (70, 65), back_since=NOW + 60).state is FRESH
-
-
-def test_a_lease_that_is_not_expired_anyway_is_fresh_after_a_gap():
-    assert moving((0, -5), (10, 9), (30, 9), back_since=NOW + 30).state is FRESH
-
-
-def test_a_move_across_the_gap_does_not_count_as_one_since():
-    found = moving((0, -5), (10, 9), (60, 20), back_since=NOW + 60)
-    assert found.state is UNKNOWN
-
-
 # Not yet seen to move.
-
-
-def test_a_lease_not_seen_to_move_that_would_be_expired_is_unknown_until_watched_long_enough():
-    assert moving((0, -40)).state is UNKNOWN
-    assert moving((0, -40), (14.9, -40)).state is UNKNOWN
-    assert moving((0, -40), (15.02, -40)).state is EXPIRED
-    assert moving((0, -40)).expires_at == NOW + 15.02
-
-
-def test_a_lease_is_watched_from_when_the_first_reading_was_answered():
-    """It may have hung until the storage was back: before that, no kubelet could renew."""
-    assert moving((0, -40), (17, -40), took=4.5).state is UNKNOWN
-    assert moving((0, -40), (19.5, -40), took=4.5).state is EXPIRED
 
 
 def test_a_lease_not_seen_to_move_that_is_young_is_fresh():
@@ -217,34 +215,11 @@ def test_a_lease_not_seen_to_move_that_is_young_is_fresh():
     assert (found.state, found.expires_at) == (FRESH, NOW + 26)
 
 
-def test_a_lease_not_seen_to_move_expires_at_its_own_time_once_watched_long_enough():
-    assert moving((0, -4), (25.9, -4)).state is FRESH
-    assert moving((0, -4), (26, -4)).state is EXPIRED
-
-
-def test_a_lease_in_the_future_that_was_not_seen_to_move_is_unknown_then_expired():
-    assert moving((0, 500)).state is UNKNOWN
-    assert moving((0, 500), (14.9, 500)).state is UNKNOWN
-    assert moving((0, 500), (15.02, 500)).state is EXPIRED
-
-
-def test_a_lease_a_little_in_the_future_is_unknown_until_it_is_past():
-    assert moving((0, 5)).state is UNKNOWN
-    assert moving((0, 5), (6, 5)).state is FRESH
-
-
 def test_it_says_when_a_lease_not_seen_to_move_will_have_been_watched_long_enough():
     assert moving((0, -4)).known_at == NOW + 15.02
     assert moving((0, -4), (15.02, -4)).known_at is None
     assert moving((0, -4), (10, 6)).known_at is None
     assert moving((0, -4), back_since=NOW + 5).known_at == NOW + 20
-
-
-def test_storage_that_was_away_does_not_count_as_watching():
-    points = [(0, -40), (60, -40)]
-    assert moving(*points, back_since=NOW + 60).state is UNKNOWN
-    assert moving(*points, (89, -40), back_since=NOW + 60).state is UNKNOWN
-    assert moving(*points, (90, -40), back_since=NOW + 60).state is EXPIRED
 
 
 # Properties.
@@ -319,49 +294,3 @@ def test_expired_means_older_than_the_expiry_time_or_watched_and_never_moved(poi
             assert found.state is UNKNOWN
         if found.expires_at is not None:
             assert (seen.sent >= found.expires_at) == (found.state is EXPIRED)
-
-
-# Under protection, a lease that moved between readings far apart is no sign of life (rules 3.1).
-
-
-def judged(*points, protected=True):
-    """One lease through readings at (sent, renewed), seconds."""
-    book, seen = LeaseHistory(), reading(0, {})
-    for sent, renewed in points:
-        seen = reading(sent, {"n": renewed}, 0.02)
-        book = leases.learn(book, seen)
-    (found,) = leases.judge_all(
-        book, seen, Contacts(seen.sent), Timings(GRACE), protected=protected
-    )
-    return found.state
-
-
-@pytest.mark.parametrize("apart", [31, 60, 600])
-def test_one_that_moved_just_after_the_former_of_two_readings_far_apart_is_unknown(apart):
-    assert judged((0, -5), (apart, 1)) is UNKNOWN
-    assert judged((0, -5), (apart, 1), protected=False) is FRESH
-
-
-def test_one_that_moved_just_before_the_latter_is_unknown_too_as_its_clock_may_be_ahead():
-    assert judged((0, -5), (60, 59)) is UNKNOWN
-
-
-def test_it_is_fresh_as_soon_as_it_was_seen_to_move_between_readings_that_are_close():
-    assert judged((0, -5), (60, 59), (65, 59)) is UNKNOWN
-    assert judged((0, -5), (60, 59), (65, 59), (70, 69)) is FRESH
-
-
-@pytest.mark.parametrize("apart", [1, 5, 10, 25])
-def test_readings_that_are_closer_than_the_expiry_time_prove_it_alive(apart):
-    assert judged((0, -5), (apart, 0.5)) is FRESH
-
-
-def test_what_is_known_of_its_clock_holds_on_across_a_gap():
-    """Readings close to each other have taught its offset to a few seconds: then its age is what it is."""
-    known = [(0, -5), (5, 4), (10, 4), (15, 14), (20, 14)]
-    assert judged(*known, (60, 59)) is FRESH
-    assert judged(*known, (60, 25)) is not FRESH
-
-
-def test_it_expires_as_ever():
-    assert judged((0, -5), (60, 1), (91, 1)) is EXPIRED

@@ -1,5 +1,6 @@
 """The word that sums a shoot up, and its reason."""
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -150,10 +151,9 @@ def test_good_leases_of_a_seed_that_was_never_listed_are_healthy_and_late_ones_s
     assert word(decision(**unsynced, would_be=DOWN)) is ShootState.SUSPECT
 
 
-def given(look, **more):
-    facts = LOOKS[look]
-    known = {each: getattr(facts, each) for each in ("any_expired", "asked", "vanished")}
-    return state.summary(StateInputs(facts.decision, **known, **more))
+def given(look, kept_back=None, **more):
+    """`kept_back`: the reason for which people keep back a scale-down."""
+    return state.summary(replace(LOOKS[look], kept_back=kept_back and (kept_back, "so"), **more))
 
 
 def test_the_table_has_every_probe():

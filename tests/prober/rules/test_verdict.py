@@ -30,7 +30,6 @@ from app.prober.rules.leases import Timings
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.verdict import (
     NO_RESULTS,
-    Assessment,
     ConsecutiveResults,
     DecisionInputs,
     Preconditions,
@@ -39,9 +38,9 @@ from app.prober.rules.verdict import (
 from tests.prober.rules.facts import GRACE, NOW, counted, pending, protected, workload
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
-WANTS_UP = Assessment(UP, VerdictReason.LEASES_RENEWED, "all good")
-WANTS_DOWN = Assessment(DOWN, VerdictReason.LEASES_EXPIRED, "all bad")
-WANTS_NOTHING = Assessment(HOLD, VerdictReason.UNKNOWN_LEASES, "not sure")
+WANTS_UP = Decision(UP, VerdictReason.LEASES_RENEWED, "all good", UP)
+WANTS_DOWN = Decision(DOWN, VerdictReason.LEASES_EXPIRED, "all bad", DOWN)
+WANTS_NOTHING = Decision(HOLD, VerdictReason.UNKNOWN_LEASES, "not sure", HOLD)
 
 
 def asks(*counts, limit=0.6, protected=False, **more):

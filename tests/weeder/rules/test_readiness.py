@@ -1,7 +1,5 @@
 """Whether a service is ready, since when, and which of its changes begins a recovery."""
 
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,15 +31,6 @@ def test_a_service_without_a_ready_endpoint_is_not_ready(slices):
     assert rules.pods_behind(slices) == ()
 
 
-def test_one_ready_endpoint_among_others_makes_it_ready():
-    assert rules.is_ready((piece(down("a"), "b", down("c")),))
-
-
-def test_a_ready_endpoint_in_any_of_its_slices_makes_it_ready():
-    slices = (piece(down()), piece(name="t"), piece("a", name="u"))
-    assert all(rules.is_ready(order) for order in itertools.permutations(slices))
-
-
 def test_a_ready_endpoint_that_names_no_pod_makes_it_ready():
     slices = (piece(SliceEndpoint(ready=True)),)
     assert rules.is_ready(slices)
@@ -67,26 +56,11 @@ def test_the_first_probe_is_no_change_whatever_it_finds():
     assert rules.first_seen(()) == Readiness(ready=False, since=None)
 
 
-def test_a_service_that_was_never_seen_and_is_ready_has_become_ready():
-    state, change = rules.next_readiness(None, (piece("a"),), NOW)
-    assert (state, change) == (Readiness(ready=True, since=NOW), READY)
-
-
 @pytest.mark.parametrize("since", [None, NOW - 60])
 @pytest.mark.parametrize("slices", [(), (piece("a"),)])
 def test_what_stays_the_same_keeps_its_time(slices, since):
     before = Readiness(rules.is_ready(slices), since)
     assert rules.next_readiness(before, slices, NOW) == (before, NONE)
-
-
-@pytest.mark.parametrize("since", [None, NOW - 60])
-def test_a_change_is_known_since_now(since):
-    was_ready, was_lost = Readiness(ready=True, since=since), Readiness(ready=False, since=since)
-    assert rules.next_readiness(was_lost, (piece("a"),), NOW) == (
-        Readiness(ready=True, since=NOW),
-        READY,
-    )
-    assert rules.next_readiness(was_ready, (), NOW) == (Readiness(ready=False, since=NOW), LOST)
 
 
 @given(st.lists(st.lists(st.lists(st.booleans(), max_size=3), max_size=3), max_size=12))
