@@ -12,7 +12,7 @@ _TABLE: Final = yaml.safe_load((Path(__file__).parent / "crds.yaml").read_text(e
 
 def optional_crds() -> list[Json]:
     """Their definitions, for an API server."""
-    return [_definition(*title.split(), spec) for title, spec in _TABLE["kinds"].items()]
+    return [_definition(title, spec) for title, spec in _TABLE["kinds"].items()]
 
 
 def optional_kinds() -> set[str]:
@@ -20,7 +20,8 @@ def optional_kinds() -> set[str]:
     return {title.split()[1] for title in _TABLE["kinds"]}
 
 
-def _definition(served: str, kind: str, spec: Json) -> Json:
+def _definition(title: str, spec: Json) -> Json:
+    served, kind = title.split()
     resource, _, version = served.partition("/")
     plural, _, group = resource.partition(".")
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
