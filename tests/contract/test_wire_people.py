@@ -59,16 +59,6 @@ async def test_what_is_created_has_defaults_and_no_status(arena, wire):
     assert (await made(arena, wire))["spec"] == {"reason": "maintenance", "scope": "all"}
 
 
-async def test_a_name_can_be_generated(arena, wire):
-    body = written("Pause") | {"metadata": {"generateName": "api-"}}
-    names = [
-        (await wire.ask("POST", at(arena, "Pause"), body)).json["metadata"]["name"]
-        for _ in range(2)
-    ]
-    assert all(name.startswith("api-") and len(name) == 9 for name in names)
-    assert len(set(names)) == 2
-
-
 async def test_unknown_fields_and_nulls_are_dropped(arena, wire):
     spec = {"reason": "maintenance", "until": None, "scope": None, "more": {"a": 1}}
     found = await made(arena, wire, "Pause", spec, extra=1)

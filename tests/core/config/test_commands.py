@@ -1,7 +1,6 @@
 """The commands: which record each command line gives, what is printed, and the exit codes."""
 
 import io
-import re
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from unittest.mock import Mock
@@ -147,22 +146,6 @@ def test_the_files_of_serve_are_both_required():
 def test_an_unknown_command_is_a_mistake_that_names_those_that_are_like_it(name, meant):
     shown = name if len(name) < 60 else name[:59] + "…"
     assert refused(name) == f"dwd: {shown}: unknown command; {meant}dwd --help lists all\n"
-
-
-@pytest.mark.parametrize("width", [40, 60, 100, 120])
-@pytest.mark.parametrize("words", [["--help"], ["shoots", "--help"], ["prober", "--help"]])
-def test_help_is_as_wide_as_it_may_be(words, width):
-    help_text = parse(words, {}, width)
-    assert isinstance(help_text, Help)
-    long = [line for line in help_text.text.splitlines() if len(line) > width]
-    assert [line for line in long if not line.startswith(("Usage:", "  --"))] == []
-
-
-def test_the_flags_of_a_command_itself_come_before_those_that_all_have():
-    help_text = parse(["shoots", "--help"], {})
-    assert isinstance(help_text, Help)
-    flags = re.findall(r"^  --([a-z-]+)", help_text.text, re.MULTILINE)
-    assert flags[:4] == ["nodes", "history", "watch", "server"]
 
 
 NO_FILE = "FILE: is missing: name the files to check"
