@@ -1,4 +1,4 @@
-"""hack/image/build: what it tells a builder, what it says where it cannot build, and that nothing half done looks whole.
+"""hack/image/build: what it tells a builder, what it says where it cannot build, and that nothing half done looks done.
 
 The builders are stand-ins that write down what they are told, and so are the steps of a build without one.
 """
