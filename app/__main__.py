@@ -17,6 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+# Else pydantic looks through all that is installed for plugins of its own, before its first model: 20 ms of each `dwd`.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
 from app import commands
 from app.core.config.client_settings import ClientSettings
 from app.core.config.flags import WIDTH, Read

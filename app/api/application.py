@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client.exposition import choose_encoder
 from prometheus_fastapi_instrumentator import Instrumentator
 from starlette.types import ASGIApp
@@ -54,7 +55,7 @@ def metrics_router(shown: Metrics) -> APIRouter:
     """
     router = APIRouter(tags=["metrics"])
 
-    @router.get(PATH, response_class=Response)
+    @router.get(PATH, response_class=PlainTextResponse)
     async def metrics(request: Request) -> Response:
         """All metrics of this process."""
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

@@ -86,17 +86,27 @@ class Auditing:
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
-        draft, answer = AuditDraft(), _AnswerSeen(send, uuid.uuid4().hex)
+        draft, request = AuditDraft(), uuid.uuid4().hex
         scope.setdefault("state", {})["audit"] = draft
+        status: int | None = None
+
+        async def seen(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                name = (b"x-request-id", request.encode())
+                message = {**message, "headers": [*message.get("headers", ()), name]}
+            await send(message)
+
         try:
-            await self._app(scope, receive, answer.send)
+            await self._app(scope, receive, seen)
         finally:
             call, namespace = self._aim(scope)
             known = namespace is not None and self._exists(namespace)
             alike = f"{call} {namespace}" if known else call
             if draft.namespace is None:
                 draft.namespace = namespace
-            self._audit.note(_attempt(scope, draft, answer), alike)
+            self._audit.note(_attempt(scope, draft, request, status), alike)
 
     def _aim(self, scope: Scope) -> tuple[str, str | None]:
         """The call and namespace that a request is for, by method and path alone: a layer may refuse it unrouted."""
@@ -107,31 +117,15 @@ class Auditing:
         return "", None
 
 
-class _AnswerSeen:
-    """Passes an answer on, and keeps its status for the record."""
-
-    def __init__(self, send: Send, request: str) -> None:
-        self._send = send
-        self.request = request
-        self.status: int | None = None
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            name = (b"x-request-id", self.request.encode())
-            message = {**message, "headers": [*message.get("headers", ()), name]}
-        await self._send(message)
-
-
-def _attempt(scope: Scope, draft: AuditDraft, answer: _AnswerSeen) -> Attempt:
+def _attempt(scope: Scope, draft: AuditDraft, request: str, status: int | None) -> Attempt:
     caller = scope["state"].get("caller")
     return Attempt(
-        request=answer.request,
+        request=request,
         method=scope["method"],
         path=scope["path"],
         peer=(scope.get("client") or ("",))[0],
-        status=answer.status,
-        problem=None if answer.status is None else scope["state"].get("problem", {}).get("type"),
+        status=status,
+        problem=None if status is None else scope["state"].get("problem", {}).get("type"),
         caller=caller.name if isinstance(caller, Caller) else None,
         claimed=_claimed(scope),
         action=draft.action,

@@ -331,8 +331,6 @@ _NAMES: Final = {
     "Trigger": "OperationTrigger",
     "Waiting": "ProbeWaiting",
 }
-# Media types of answers that are not JSON, by operation.
-_OTHER_MEDIA: Final = {"metrics": "text/plain"}
 _WITH_BODY: Final = frozenset({"post", "put"})
 # Statuses of the middleware, which every call can have.
 _ANYWHERE: Final = frozenset({403, 413, 431})
@@ -460,8 +458,6 @@ def _complete_parameter(parameter: dict[str, Any]) -> None:
 
 
 def _complete_answer(name: str, status: str, answer: dict[str, Any]) -> None:
-    if name in _OTHER_MEDIA:
-        answer["content"] = {_OTHER_MEDIA[name]: {"schema": {"type": "string"}}}
     if answer["description"] == "Successful Response":
         answer["description"] = "Accepted" if status == "202" else "Done"
     for media in answer.get("content", {}).values():

@@ -11,7 +11,7 @@ within that time can resume from its last event.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple
 
 from app.api import presenting
 from app.api.context import Context, RenderedShoot
@@ -32,11 +32,16 @@ from app.core.model import workloads
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
-from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.model.weeding import ServiceKey
 from app.core.reporting.changes import ChangeKind, Feed, Wanted
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import (
+    Notice,
+    OverrideChanged,
+    OverrideNotice,
+    ScalingNotice,
+    WeedingNotice,
+)
 from app.core.tasks import happens
 
 # The format of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
@@ -369,24 +374,21 @@ class Publisher:
         """Take a notice as a signal; subscribe it to the notice bus."""
         namespace = notice.namespace
         shoot = Topic(ChangeKind.SHOOT, namespace)
-        match notice.kind:
-            case NoticeKind.LOOK | NoticeKind.VERDICT | NoticeKind.LIFECYCLE:
-                self.signal(shoot)
-            case NoticeKind.SCALE:
-                self.signal(shoot, OPERATIONS)
-            case NoticeKind.OVERRIDE:
+        match notice:
+            case OverrideNotice():
                 of = None if namespace == ALL_SHOOTS else namespace
                 self.signal(shoot, decided := Topic(ChangeKind.OVERRIDE, of))
-                said, author = notice.numbers, notice.numbers.get("author")
-                if author is not None and decided in self._pending:
-                    ended = said.get("action") == "EndOverride"
-                    action = OverrideAction(str(said.get("override")), ended)
-                    self._pending[decided][action] = str(author)
-            case NoticeKind.WEED:
-                service = str(notice.numbers.get("service", ""))
-                self.signal(Topic(ChangeKind.WEEDER, namespace, service))
+                if not isinstance(notice, OverrideChanged) or notice.author is None:
+                    return
+                if decided in self._pending:
+                    action = OverrideAction(notice.override, notice.action == "EndOverride")
+                    self._pending[decided][action] = notice.author
+            case WeedingNotice():
+                self.signal(Topic(ChangeKind.WEEDER, namespace, notice.service))
+            case ScalingNotice():
+                self.signal(shoot, OPERATIONS)
             case _:
-                assert_never(notice.kind)
+                self.signal(shoot)
 
     def shoot_changed(self, namespace: str) -> None:
         """Take a change that a watch has shown, or of its Pauses or ScaleRequests, as a signal."""

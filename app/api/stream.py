@@ -9,7 +9,6 @@ position in the feed and what its socket buffers.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -46,7 +45,6 @@ from app.core.model.policy import Loop
 from app.core.ports import SeedChange, Watched
 from app.core.reporting.changes import USUAL, ChangeKind, Feed, Follower, FollowerTooSlow, Wanted
 from app.core.tasks import Tasks, cancelled
-from app.core.web.serving import stopping_of
 
 log = structlog.get_logger(__name__)
 
@@ -104,9 +102,8 @@ class EventStreams:
         self.clock, self.chance = clock, chance
         self.feed = Feed(f"{chance.getrandbits(32):08x}")
         self.publisher = Publisher(context, self.feed, clock, self._end_all)
-        self._open: set[asyncio.Future[str | None]] = set()
-        """One future for each open stream; its result is the reason to end that stream."""
-        self._by_caller: Counter[str] = Counter()
+        self._open: dict[asyncio.Future[str | None], str] = {}
+        """One future for each open stream, with its caller; its result is the reason to end that stream."""
         self._stopped: str | None = None
 
     # Signals.
@@ -157,17 +154,13 @@ class EventStreams:
         """
         self._check(caller)
         ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._open.add(ended)
-        self._by_caller[caller] += 1
+        self._open[ended] = caller
         self.publisher.join()
         try:
             yield ended
         finally:
             self.publisher.leave()
-            self._open.discard(ended)
-            self._by_caller[caller] -= 1
-            if not self._by_caller[caller]:
-                del self._by_caller[caller]
+            del self._open[ended]
 
     def _check(self, caller: str) -> None:
         if self._stopped is not None:
@@ -175,7 +168,7 @@ class EventStreams:
         if len(self._open) >= MOST:
             detail = f"{MOST} streams of events are open, more are not served"
             raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=_BUSY)
-        if self._by_caller[caller] >= self._most_each:
+        if sum(each == caller for each in self._open.values()) >= self._most_each:
             detail = f"{trimmed(caller, 100)} has {self._most_each} streams of events open already"
             raise Problem(ProblemType.TOO_MANY_REQUESTS, detail, headers=_BUSY)
 
@@ -207,12 +200,12 @@ class EventStream(Response):
         self.status_code, self.background = 200, None
         self.init_headers(_HEADERS)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as in the base
         self._send = send
         with self._streams.place(self._caller.name) as ended:
             # Each returns a reason to end the stream, which the client is told; None: it has left.
             until: list[Coroutine[Any, Any, str | None]]
-            until = [self._too_slow(), _gone(receive), self._denied(), _stopping(scope)]
+            until = [self._too_slow(), _gone(receive), self._denied()]
             tasks = [asyncio.ensure_future(each) for each in until]
             try:
                 over, _ = await asyncio.wait([ended, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -307,11 +300,6 @@ class EventStream(Response):
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _stopping(scope: Scope) -> str:
-    await stopping_of(scope).wait()
-    return "the server is stopping"
 
 
 async def streams_of(request: Request) -> EventStreams:

@@ -7,8 +7,7 @@ from typing import Final
 from rich.text import Text
 
 from app.cli import answers
-from app.cli.client import EVENT_STREAM, MAX_ANSWER, ApiCall, whole
-from app.cli.events import SILENCE
+from app.cli.client import EVENT_STREAM, MAX_ANSWER, SILENCE, ApiCall, whole
 from app.cli.printing import Answer, as_json, printable
 from app.cli.session import Session
 from app.core.config.client_settings import ApiCommandSettings

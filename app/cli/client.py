@@ -23,11 +23,12 @@ from app.cli.problems import CommandFailed, Exit, NoAnswer, ServerRefused, refus
 from app.cli.tokens import NoToken, TokenSource
 from app.cli.transports import FOLLOWED, RequestTarget, Transport, exposes
 
-# Seconds to connect; short, because addresses inside a cluster are often unreachable from outside.
-_CONNECT: Final = 5.0
+CONNECT: Final = 5.0
+"""Seconds to connect; short, because addresses inside a cluster are often unreachable from outside."""
 MAX_ANSWER: Final = 64 << 20
 """Most bytes of one answer."""
-_MAX_PROBLEM: Final = 1 << 20
+MAX_PROBLEM: Final = 1 << 20
+"""Most bytes of an answer that is a problem."""
 _CHUNK: Final = 1 << 16
 CONNECTIONS: Final = 4
 """Most connections of a command at a time."""
@@ -36,6 +37,8 @@ PAGE_CONNECTIONS: Final = 64
 _API: Final = "/api/v1/"
 EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""
+SILENCE: Final = 45.0
+"""Seconds of silence after which a stream of events counts as broken: three heartbeats of the server."""
 _UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
 
 
@@ -106,7 +109,7 @@ class Client:
         Raises:
             CommandFailed: There is no answer, or it is an error. The notes say so if a write may have been carried out.
         """
-        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=_CONNECT)
+        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT)
         async with self._answered(call, timeout) as response:
             return await whole(response, MAX_ANSWER)
 
@@ -124,7 +127,7 @@ class Client:
         Raises:
             CommandFailed: There is no answer, it is an error, or it breaks off while it is read.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=silence)
         try:
             async with (
                 asyncio.timeout(self._timeout) as limit,
@@ -148,7 +151,7 @@ class Client:
             CommandFailed: There is no answer, it is not a stream (such as a page of a proxy, which a retry would get
                 again), or it breaks off while it is read.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=silence)
         async with self._answered(call, timeout) as response:
             if response.status != HTTPStatus.OK or response.content_type != EVENT_STREAM:
                 kind = response.headers.get("Content-Type") or "without a Content-Type"
@@ -255,7 +258,7 @@ class Client:
     async def _refused(self, response: aiohttp.ClientResponse) -> ServerRefused:
         async with response:
             try:
-                body = await whole(response, _MAX_PROBLEM)
+                body = await whole(response, MAX_PROBLEM)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise await self._lost(response, error) from error
         kind, later = response.headers.get("Content-Type", ""), response.headers.get("Retry-After")

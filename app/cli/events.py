@@ -21,7 +21,7 @@ from app.api.schemas import (
     WeederChange,
 )
 from app.cli import answers, operations, shoots
-from app.cli.client import EVENT_STREAM, ApiCall
+from app.cli.client import EVENT_STREAM, SILENCE, ApiCall
 from app.cli.overrides import named, written_by
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit
@@ -31,8 +31,6 @@ from app.core.config.client_settings import EventsSettings
 from app.core.limits import Backoff
 from app.core.model.instants import rfc3339
 
-SILENCE: Final = 45.0
-"""Seconds of silence after which a stream counts as broken: three heartbeats of the server."""
 _PACE: Final = Backoff(1.0, 30.0)
 # Seconds after which a stream counts as steady: if it breaks then, the back-off starts anew.
 _STEADY: Final = 60.0

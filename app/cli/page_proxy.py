@@ -33,7 +33,7 @@ import aiohttp
 from aiohttp import web
 from rich.text import Text
 
-from app.cli.client import EVENT_STREAM, Client, whole
+from app.cli.client import CONNECT, EVENT_STREAM, MAX_PROBLEM, SILENCE, Client, whole
 from app.cli.page_gate import LOOPBACK, PageGate, Refused, belongs_to
 from app.cli.printing import Answer, Printer
 from app.cli.problems import (
@@ -56,9 +56,6 @@ _MAX_BODY: Final = 1 << 16
 _BODY_TIME: Final = 10.0
 """Seconds within which the body must arrive."""
 _MAX_HEAD: Final = 1 << 14
-_MAX_PROBLEM: Final = 1 << 20
-_SILENCE: Final = 45.0
-"""Seconds without data after which a stream counts as broken: three heartbeats of the server."""
 _LOOK_AGAIN: Final = 5.0
 """Seconds between two searches for a leader that the API itself does not know."""
 _REACHED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
@@ -165,7 +162,7 @@ class LeaderLink:
         """
         streams = headers.get("Accept", "").startswith(EVENT_STREAM)
         timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=5.0, sock_read=_SILENCE if streams else self._timeout
+            total=None, sock_connect=CONNECT, sock_read=SILENCE if streams else self._timeout
         )
         try:
             return await self._client.exchange(method, target, headers, body, timeout)
@@ -217,7 +214,7 @@ class LeaderLink:
 
     async def _ask(self, what: str) -> ServerRefused | None:
         """Ask for one item, the leader if a standby names it; the refusal, if it is one."""
-        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=5.0)
+        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT)
         ask = partial(self._client.refused, "GET", f"/api/v1/{what}?limit=1", _JSON, timeout)
         refused = await ask()
         if refused is None or refused.problem.type != NOT_THE_LEADER:
@@ -338,7 +335,7 @@ class _Proxy:
         kind = response.headers.get("Content-Type", "")
         said = b""
         if kind.startswith(_PROBLEM):
-            said = await whole(response, _MAX_PROBLEM)
+            said = await whole(response, MAX_PROBLEM)
             if refusal(response.status, kind, said).problem.type != NOT_THE_LEADER:
                 return response, said
         elif request.method not in {"GET", "HEAD"}:

@@ -5,8 +5,8 @@ whoever looks after kube-controller-manager may never have heard of the watchdog
 does not have.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from app.core.model import workloads as ann
 from app.core.model.instants import format_duration, rfc3339
@@ -14,10 +14,10 @@ from app.core.model.overrides import API_VERSION, ScaleRequest, hold_end
 from app.core.model.probing import (
     Decision,
     Failure,
-    NoticeKind,
     ProbeResult,
     Reading,
     RequestKind,
+    ShootState,
     Tally,
     Verdict,
     VerdictReason,
@@ -31,7 +31,23 @@ from app.core.model.scaling_runs import (
     StepResult,
 )
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.reporting.notices import Notice, Severity
+from app.core.reporting.notices import (
+    AnnotationInvalid,
+    LifecycleChanged,
+    Notice,
+    OverrideChanged,
+    OverrideNotice,
+    Probed,
+    ProtectionAbandoned,
+    ProtectionBegan,
+    ResourceScaled,
+    RunnerFailed,
+    ScalingRunBegan,
+    ScalingRunEnded,
+    Severity,
+    ShootForgotten,
+    VerdictChanged,
+)
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import schedule
 from app.prober.rules.scaling import Task, Why
@@ -47,30 +63,29 @@ _UNTROUBLED: Final = frozenset(
 )
 
 
-def publish(
-    environment: ProberEnvironment,
-    kind: NoticeKind,
-    namespace: str,
-    reason: str,
-    message: str,
-    severity: Severity = Severity.INFO,
-    *,
-    at: float | None = None,
-    **more: Any,  # noqa: ANN401 - the other fields of a notice
-) -> None:
-    """Publishes a notice of something that happens now, or happened at `at`."""
-    at = environment.clock.now() if at is None else at
-    environment.notice_bus.publish(Notice(kind, namespace, at, reason, message, severity, **more))
-
-
 def probed(
     environment: ProberEnvironment,
     namespace: str,
     reading: Reading,
     decision: Decision,
-    numbers: Mapping[str, Any],
+    *,
+    lag: float,
+    known_since: float | None,
+    state: ShootState,
+    postponed: bool,
 ) -> None:
-    """Reports that a probe has ended; `numbers` are added to those of the reading."""
+    """Reports that a probe has ended.
+
+    Args:
+        environment: has the notice bus.
+        namespace: of the shoot.
+        reading: what the probe has read.
+        decision: on it.
+        lag: seconds by which it began late.
+        known_since: when the outage that it shows could be known.
+        state: of the shoot from now on.
+        postponed: the next one is put off, as the shoot has used up its share of time.
+    """
     leases = None
     if isinstance(reading.result, Tally):
         found = reading.result.candidates
@@ -80,48 +95,44 @@ def probed(
             "unknown": found.unknown,
             "excluded": sum(reading.result.excluded.values()),
         }
-    publish(
-        environment,
-        NoticeKind.LOOK,
+    notice = Probed(
         namespace,
+        reading.ended,
         decision.reason,
         decision.message,
         Severity.DEBUG,
-        at=reading.ended,
         verdict=decision.verdict,
-        numbers={
-            **numbers,
-            "failed": isinstance(reading.result, Failure),
-            "probes": probe_results(reading, decision),
-            "seconds": reading.ended - reading.started,
-            "durations": dict(reading.probes),
-            "leases": leases,
-        },
+        failed=isinstance(reading.result, Failure),
+        probes=probe_results(reading, decision),
+        durations=dict(reading.probes),
+        seconds=reading.ended - reading.started,
+        leases=leases,
+        lag=lag,
+        known_since=known_since,
+        state=state,
+        postponed=postponed,
     )
+    environment.notice_bus.publish(notice)
 
 
 def contact_failed(
     environment: ProberEnvironment, namespace: str, failure: Failure, seconds: float
 ) -> None:
     """Reports a contact between two probes that failed; it counts as a failed probe."""
-    publish(
-        environment,
-        NoticeKind.LOOK,
+    notice = Probed(
         namespace,
+        environment.clock.now(),
         failure.reason,
         f"contact failed: {failure.message}",
         Severity.DEBUG,
         verdict=Verdict.HOLD,
-        numbers={
-            "failed": True,
-            "probes": {RequestKind.LEASE: _failure_word(failure)},
-            "durations": {RequestKind.LEASE: seconds},
-            "seconds": seconds,
-            "lag": 0.0,
-            "known_since": None,
-            "leases": None,
-        },
+        failed=True,
+        probes={RequestKind.LEASE: _failure_word(failure)},
+        durations={RequestKind.LEASE: seconds},
+        seconds=seconds,
+        leases=None,
     )
+    environment.notice_bus.publish(notice)
 
 
 def probe_results(reading: Reading, decision: Decision) -> dict[RequestKind, ProbeResult]:
@@ -158,16 +169,16 @@ def verdict_changed(
     else:
         troubling = decision.would_be is Verdict.SCALE_DOWN
     severity = Severity.WARNING if troubling else Severity.INFO
-    publish(
-        environment,
-        NoticeKind.VERDICT,
+    notice = VerdictChanged(
         namespace,
+        environment.clock.now(),
         decision.reason,
         decision.message,
         Severity.DEBUG if well else severity,
         verdict=decision.verdict,
-        numbers={"would_be": decision.would_be},
+        would_be=decision.would_be,
     )
+    environment.notice_bus.publish(notice)
 
 
 def protection_changed(
@@ -184,7 +195,8 @@ def protection_changed(
     note = f"Meltdown protection ended: {_STOPPED} are started again. Reason: {why}."
     if began:
         note = f"Meltdown protection began: until {NODES_BACK} again, {_STOPPED} are stopped. Reason: {why}."
-    on_each(environment, namespace, refs, reason, (message, note))
+    of = ProtectionBegan if began else LifecycleChanged
+    on_each(environment, namespace, refs, reason, (message, note), of)
 
 
 def protection_abandoned(
@@ -193,7 +205,7 @@ def protection_abandoned(
     """Reports that probing ended while protection was active, with an Event on each of `refs`."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
     note = f"This cluster is no longer watched ({why}): stopped controllers stay stopped."
-    on_each(environment, namespace, refs, "ProtectionAbandoned", (text, note))
+    on_each(environment, namespace, refs, "ProtectionAbandoned", (text, note), ProtectionAbandoned)
 
 
 def on_each(
@@ -202,19 +214,13 @@ def on_each(
     refs: Iterable[ResourceRef],
     reason: str,
     texts: tuple[str, str],
+    of: type[LifecycleChanged] = LifecycleChanged,
 ) -> None:
     """Publishes a warning with an Event for each of `refs`; `texts` are its message and the note of the Event."""
+    now, (message, note) = environment.clock.now(), texts
     for ref in refs:
-        publish(
-            environment,
-            NoticeKind.LIFECYCLE,
-            namespace,
-            reason,
-            texts[0],
-            Severity.WARNING,
-            resource=ref,
-            event=texts[1],
-        )
+        notice = of(namespace, now, reason, message, Severity.WARNING, resource=ref, event=note)
+        environment.notice_bus.publish(notice)
 
 
 def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) -> None:
@@ -231,8 +237,7 @@ def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) ->
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
     """Reports that a protection has lasted for `maxProtectionDuration`, and could not be released."""
     text = f"maxProtectionDuration is over, but the shoot is not released: {why}"
-    override, error = NoticeKind.OVERRIDE, Severity.ERROR
-    publish(environment, override, namespace, "ProtectionNotReleased", text, error)
+    _tell(environment, OverrideNotice, namespace, "ProtectionNotReleased", text, Severity.ERROR)
 
 
 def lifecycle_changed(
@@ -240,32 +245,44 @@ def lifecycle_changed(
 ) -> None:
     """Reports that probing began or ended, or that the Shoot cannot be decoded."""
     severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
-    publish(environment, NoticeKind.LIFECYCLE, namespace, reason, message, severity)
+    _tell(environment, LifecycleChanged, namespace, reason, message, severity)
 
 
 def runner_failed(environment: ProberEnvironment, namespace: str, failed: Exception) -> None:
     """Reports that a runner failed unexpectedly, and will be started again."""
     text = f"the runner failed and is started again: {type(failed).__name__}"
-    lifecycle, error = NoticeKind.LIFECYCLE, Severity.ERROR
-    publish(environment, lifecycle, namespace, "RunnerFailed", text, error)
+    _tell(environment, RunnerFailed, namespace, "RunnerFailed", text, Severity.ERROR)
 
 
 def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have used up its share of time (rules 4.4)."""
-    lifecycle, text = NoticeKind.LIFECYCLE, schedule.PROBED_LESS_OFTEN
-    publish(environment, lifecycle, namespace, "ProbedLessOften", text, Severity.WARNING)
+    of, text = LifecycleChanged, schedule.PROBED_LESS_OFTEN
+    _tell(environment, of, namespace, "ProbedLessOften", text, Severity.WARNING)
 
 
 def probed_as_usual(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have been within its share of time for a while."""
     text = "probed as often as usual again"
-    publish(environment, NoticeKind.LIFECYCLE, namespace, "ProbedAsUsual", text)
+    _tell(environment, LifecycleChanged, namespace, "ProbedAsUsual", text)
 
 
 def forgotten(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that the Cluster is gone, so that nothing of the shoot is kept."""
-    lifecycle, text = NoticeKind.LIFECYCLE, "the Cluster is gone; its history goes too"
-    publish(environment, lifecycle, namespace, "ShootForgotten", text, Severity.DEBUG)
+    text = "the Cluster is gone; its history goes too"
+    _tell(environment, ShootForgotten, namespace, "ShootForgotten", text, Severity.DEBUG)
+
+
+def _tell(
+    environment: ProberEnvironment,
+    of: type[Notice],
+    namespace: str,
+    reason: str,
+    message: str,
+    severity: Severity = Severity.INFO,
+) -> None:
+    """Publishes a notice that has no facts of its own."""
+    notice = of(namespace, environment.clock.now(), reason, message, severity)
+    environment.notice_bus.publish(notice)
 
 
 # Scaling runs.
@@ -295,19 +312,16 @@ _WARNINGS: Final = {
 def run_began(environment: ProberEnvironment, order: ScalingRunStatus) -> None:
     """Reports that a scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
-    publish(
-        environment,
-        NoticeKind.SCALE,
+    notice = ScalingRunBegan(
         order.namespace,
+        environment.clock.now(),
         "FlowStarted",
         f"scaling {order.direction}{by} begins",
-        numbers={
-            "direction": order.direction,
-            "flow": "started",
-            "operation": order.id,
-            "trigger": order.trigger,
-        },
+        direction=order.direction,
+        operation=order.id,
+        trigger=order.trigger,
     )
+    environment.notice_bus.publish(notice)
 
 
 def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: str | None) -> None:
@@ -374,24 +388,22 @@ def _request_changed(
     severity: Severity,
 ) -> None:
     until = hold_end(request)
-    publish(
-        environment,
-        NoticeKind.OVERRIDE,
+    notice = OverrideChanged(
         request.id.namespace,
+        environment.clock.now(),
         reason,
         text,
         severity,
         resource=ResourceRef(API_VERSION, "ScaleRequest", request.id.name),
         resource_uid=request.id.uid,
         event=text,
-        numbers={
-            "action": "EndOverride" if until is None else "SetOverride",
-            "override": "hold",
-            "operation": request.id.uid,
-            "author": request.spec.author,
-        }
-        | ({} if until is None else {"until": rfc3339(until)}),
+        action="EndOverride" if until is None else "SetOverride",
+        override="hold",
+        operation=request.id.uid,
+        author=request.spec.author,
+        until=None if until is None else rfc3339(until),
     )
+    environment.notice_bus.publish(notice)
 
 
 def run_ended(environment: ProberEnvironment, end: ScalingRunStatus) -> None:
@@ -405,61 +417,56 @@ def run_ended(environment: ProberEnvironment, end: ScalingRunStatus) -> None:
             text, severity = f"failed for {end.message}", Severity.ERROR
         case _:
             text, severity = f"is done, after {took:.1f} s", Severity.INFO
-    publish(
-        environment,
-        NoticeKind.SCALE,
+    notice = ScalingRunEnded(
         end.namespace,
+        now,
         "FlowEnded",
         f"scaling {end.direction} {text}",
         severity,
-        numbers={
-            "direction": end.direction,
-            "flow": "ended",
-            "seconds": took,
-            "operation": end.id,
-            "trigger": end.trigger,
-        },
+        direction=end.direction,
+        seconds=took,
+        operation=end.id,
+        trigger=end.trigger,
     )
+    environment.notice_bus.publish(notice)
 
 
 def resource_ended(
     environment: ProberEnvironment, order: ScalingRunStatus, run: ResourceRun
 ) -> None:
     """Reports what became of a resource in a scaling run, with a notice of its own for each warning."""
-    direction = order.direction
+    direction, now = order.direction, environment.clock.now()
     task, result = run.task, run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:
         text, told = _WARNINGS[warning]
-        publish(
-            environment,
-            NoticeKind.SCALE,
+        invalid = AnnotationInvalid(
             order.namespace,
+            now,
             warning,
             f"{run.ref}: {text}",
             Severity.WARNING,
             resource=run.ref,
             event=told,
         )
+        environment.notice_bus.publish(invalid)
     why = None if task is None else task.why
-    publish(
-        environment,
-        NoticeKind.SCALE,
+    notice = ResourceScaled(
         order.namespace,
+        now,
         _reason(direction, run, why),
         line(direction, run),
         _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
         resource=run.ref,
         event=note(order, run) if _worth_an_event(run) else None,
-        numbers={
-            "direction": direction,
-            "result": result,
-            "trigger": order.trigger,
-            "operation": order.id,
-            "before": None if task is None else task.before,
-            "after": None if task is None else task.after,
-            "requested_at": run.requested_at,
-        },
+        direction=direction,
+        result=result,
+        trigger=order.trigger,
+        operation=order.id,
+        before=None if task is None else task.before,
+        after=None if task is None else task.after,
+        requested_at=run.requested_at,
     )
+    environment.notice_bus.publish(notice)
 
 
 def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:

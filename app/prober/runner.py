@@ -262,13 +262,16 @@ class ShootRunner:
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
         self._charge_time()
-        numbers = {
-            "lag": lag,
-            "known_since": schedule.known_since(reading, self._env.policy, self._consecutive),
-            "state": self._status.note(self.status_facts(), reading.ended),
-            "postponed": self._rests,
-        }
-        messages.probed(self._env, self.namespace, reading, decision, numbers)
+        messages.probed(
+            self._env,
+            self.namespace,
+            reading,
+            decision,
+            lag=lag,
+            known_since=schedule.known_since(reading, self._env.policy, self._consecutive),
+            state=self._status.note(self.status_facts(), reading.ended),
+            postponed=self._rests,
+        )
         self._plan_next(reading.started, failure)
         self.gate_changed()  # the gate may have opened since the verdict was made
 

@@ -33,12 +33,11 @@ from app.api.stream import EventStreams
 from app.core.clock import Clock
 from app.core.config.settings import ApiSettings
 from app.core.config.values import ListenAddress
-from app.core.model.probing import NoticeKind
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.event_writer import EventWriter
 from app.core.reporting.history import History
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Notice, journal
+from app.core.reporting.notices import Notice, ShootForgotten, journal
 from app.core.web.peers import Network
 from app.core.web.serving import HttpServer
 from app.service.loops import OverrideFeature, ProberLoop, RunningLoop, WeederLoop
@@ -127,7 +126,7 @@ class Service:
 
         def forget(notice: Notice) -> None:
             """Drop the history of a shoot whose Cluster is gone."""
-            if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
+            if isinstance(notice, ShootForgotten):
                 self._history.forget(notice.namespace)
 
         if self.prober is not None:  # the history is that of shoots, which only the prober knows

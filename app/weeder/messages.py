@@ -1,12 +1,9 @@
 """The notices of the weeder, one function for each thing that happens; log, metrics, history and Events use them."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from app.core.errors import ClusterError, trimmed
 from app.core.model.instants import rfc3339
-from app.core.model.probing import NoticeKind
 from app.core.model.weeding import (
     DeletedPod,
     DeletionResult,
@@ -20,61 +17,47 @@ from app.core.model.weeding import (
     WeedRequest,
 )
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice, Severity
+from app.core.reporting.notices import (
+    PodJudged,
+    RecoveryBegan,
+    RecoveryEnded,
+    RecoveryFailed,
+    Severity,
+)
 from app.weeder.environment import WeederEnvironment
 
-_LOOP: Final = "weeder"
 # How many characters of a person's name messages have.
 _NAME: Final = 100
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-def _tell(
-    env: WeederEnvironment,
-    key: ServiceKey,
-    reason: str,
-    message: str,
-    *,
-    severity: Severity = Severity.INFO,
-    about: tuple[ResourceRef, str | None] | None = None,
-    event: str | None = None,
-    numbers: Mapping[str, Any] = _NOTHING,
-) -> None:
-    env.notice_bus.publish(
-        Notice(
-            NoticeKind.WEED,
-            key.namespace,
-            env.clock.now(),
-            reason,
-            message,
-            severity=severity,
-            resource=None if about is None else about[0],
-            resource_uid=None if about is None else about[1],
-            event=event,
-            numbers={"service": key.service, **numbers},
-        )
-    )
 
 
 def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
     """Reports that a recovery begins, or waits; one that a person asked for is also an Event on the service."""
-    wait, what = begun.due - begun.began, _occasion(begun)
-    numbers: dict[str, Any] = {"recovery": begun.id}
+    wait, what, asked = begun.due - begun.began, _occasion(begun), begun.asked
     if wait > 0:
-        reason, numbers["wait_seconds"] = "WeedingDelayed", wait
+        reason = "WeedingDelayed"
         text = f"{what}; there were too many recoveries recently: this one waits {wait:.0f} s"
     else:
         reason = "WeedingStarted"
         text = f"{what}: pods that depend on it and wait in CrashLoopBackOff are deleted until "
         text += rfc3339(begun.until)
-    if (asked := begun.asked) is None:
-        _tell(env, begun.key, reason, text, numbers=numbers)
-        return
-    about = (ResourceRef("v1", "Service", begun.key.service), None)
-    numbers |= {"author": asked.author, "action": "Weed"}
-    pods = f"the pods that wait for {begun.key.service} in CrashLoopBackOff"
-    note = f"{_who(asked)} requested an immediate restart of {pods}."
-    _tell(env, begun.key, reason, text, about=about, event=note, numbers=numbers)
+    note, service = None, begun.key.service
+    if asked is not None:
+        pods = f"the pods that wait for {service} in CrashLoopBackOff"
+        note = f"{_who(asked)} requested an immediate restart of {pods}."
+    notice = RecoveryBegan(
+        begun.key.namespace,
+        env.clock.now(),
+        reason,
+        text,
+        resource=None if asked is None else ResourceRef("v1", "Service", service),
+        event=note,
+        service=service,
+        recovery=begun.id,
+        wait_seconds=wait if wait > 0 else None,
+        author=None if asked is None else asked.author,
+        action=None if asked is None else "Weed",
+    )
+    env.notice_bus.publish(notice)
 
 
 def _occasion(begun: RecoveryStart) -> str:
@@ -102,14 +85,23 @@ def ended(env: WeederEnvironment, status: RecoveryStatus, *, deleted: int) -> No
     severity = Severity.ERROR if status.end is End.FORBIDDEN else Severity.INFO
     if status.ended is not None and status.ended < status.due:
         severity = Severity.DEBUG  # it never began: a service that flaps would fill the log
-    numbers = {"recovery": status.id, "deleted": deleted, "dropped": status.queued}
-    _tell(env, status.key, "WeedingEnded", text, severity=severity, numbers=numbers)
+    notice = RecoveryEnded(
+        status.key.namespace,
+        env.clock.now(),
+        "WeedingEnded",
+        text,
+        severity,
+        service=status.key.service,
+        recovery=status.id,
+        deleted=deleted,
+        dropped=status.queued,
+    )
+    env.notice_bus.publish(notice)
 
 
 def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: DeletedPod) -> None:
     """Reports that a pod was deleted, was gone already, or would have been deleted (dry run)."""
     key, asked = begun.key, begun.asked
-    about = _about(deletion.pod, deletion.uid, deletion.owner)
     spared = "an unknown time" if deletion.remaining is None else f"{deletion.remaining:.0f} s"
     waited = f"{deletion.container} would have waited {spared} more"
     reason, note = "PodNotWeeded", None
@@ -129,26 +121,44 @@ def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: DeletedPod) 
             text = f"deleted pod {deletion.pod} as {why}: {waited}"
             note = f"Pod {deletion.pod} was deleted, so that it starts again at once: "
             note += f"{came}, and its container {waited}."
-    numbers = {"pod": deletion.pod, "result": deletion.result, "action": "Delete"}
-    _tell(env, key, reason, text, about=about, event=note, numbers=numbers)
+    resource, uid = _about(deletion.pod, deletion.uid, deletion.owner)
+    notice = PodJudged(
+        key.namespace,
+        env.clock.now(),
+        reason,
+        text,
+        resource=resource,
+        resource_uid=uid,
+        event=note,
+        service=key.service,
+        pod=deletion.pod,
+        result=deletion.result,
+        action="Delete",
+    )
+    env.notice_bus.publish(notice)
 
 
 def capped(
     env: WeederEnvironment, key: ServiceKey, pod: PodView, keep: Keep, *, event: bool
 ) -> None:
     """Reports a pod that is kept because of its owner's cap; with an Event if `event` is set."""
-    numbers = {"pod": pod.name, "result": DeletionResult.CAPPED, "action": "Delete"}
     note = f"Pod {pod.name} waits in CrashLoopBackOff and is left alone: {keep.message}."
-    _tell(
-        env,
-        key,
+    resource, uid = _about(pod.name, pod.uid, pod.owner)
+    notice = PodJudged(
+        key.namespace,
+        env.clock.now(),
         "WeedingCapped",
         f"pod {pod.name}: {keep.message}",
-        severity=Severity.WARNING if event else Severity.DEBUG,
-        about=_about(pod.name, pod.uid, pod.owner),
+        Severity.WARNING if event else Severity.DEBUG,
+        resource=resource,
+        resource_uid=uid,
         event=note if event else None,
-        numbers=numbers,
+        service=key.service,
+        pod=pod.name,
+        result=DeletionResult.CAPPED,
+        action="Delete",
     )
+    env.notice_bus.publish(notice)
 
 
 def not_deleted(
@@ -159,18 +169,34 @@ def not_deleted(
     error: ClusterError | None,
 ) -> None:
     """Reports a deletion that was refused, or whose outcome is not known."""
-    about = _about(pod.name, pod.uid, pod.owner)
-    conflict = result is DeletionResult.CONFLICT
-    text = f"pod {pod.name} was not deleted: {error}"
-    severity = Severity.INFO if conflict else Severity.WARNING
-    numbers = {"pod": pod.name, "result": result}
-    _tell(env, key, "PodNotWeeded", text, severity=severity, about=about, numbers=numbers)
+    resource, uid = _about(pod.name, pod.uid, pod.owner)
+    notice = PodJudged(
+        key.namespace,
+        env.clock.now(),
+        "PodNotWeeded",
+        f"pod {pod.name} was not deleted: {error}",
+        Severity.INFO if result is DeletionResult.CONFLICT else Severity.WARNING,
+        resource=resource,
+        resource_uid=uid,
+        service=key.service,
+        pod=pod.name,
+        result=result,
+    )
+    env.notice_bus.publish(notice)
 
 
 def failed(env: WeederEnvironment, key: ServiceKey, error: Exception) -> None:
     """Reports that a recovery failed unexpectedly, and is started again."""
     text = f"the recovery of {key.service} failed and is started again: {type(error).__name__}"
-    _tell(env, key, "RunnerFailed", text, severity=Severity.ERROR, numbers={"loop": _LOOP})
+    notice = RecoveryFailed(
+        key.namespace,
+        env.clock.now(),
+        "RunnerFailed",
+        text,
+        Severity.ERROR,
+        service=key.service,
+    )
+    env.notice_bus.publish(notice)
 
 
 def _about(pod: str, uid: str, owner: OwnerView | None) -> tuple[ResourceRef, str]:

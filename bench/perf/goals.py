@@ -3,13 +3,19 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from bench.perf.cases import Run
 from bench.perf.figures import mean, quantile
 from bench.perf.outage import MassOutage, Told
+from bench.perf.steady import Size
 
 MOST_TIMES_FLOOR: Final = 2.0
+_MANY: Final[Mapping[Size, tuple[float, float]]] = MappingProxyType(
+    {Size(500, 100): (0.08, 200), Size(1000, 10): (0.25, 250), Size(3000, 10): (0.25, 300)}
+)
+"""Where there are many shoots: cores, and MiB of RSS, at most."""
 _MS: Final = 1e3
 
 
@@ -55,9 +61,10 @@ def _steady(name: str, runs: Sequence[Run]) -> Iterator[Goal]:
     yield Goal(f"{name}: CPU per probe, about", about, cpu, "ms")
     peak = max(each.peak for each in found)
     lag = max(each.lag.quantile(0.99) for each in found) * _MS
-    if size.shoots >= 1000:
-        yield Goal(f"{name}: cores", 0.25, mean([each.cores for each in found]), "")
-        yield Goal(f"{name}: RSS", 250, peak, "MiB")
+    if size in _MANY:
+        cores, rss = _MANY[size]
+        yield Goal(f"{name}: cores", cores, mean([each.cores for each in found]), "")
+        yield Goal(f"{name}: RSS", rss, peak, "MiB")
         yield Goal(f"{name}: lag of probes, p99", 250, lag, "ms")
     elif size.shoots >= 300:
         yield Goal(f"{name}: RSS, peak at start included", 150, peak, "MiB")

@@ -19,9 +19,19 @@ from app.core.model.probing import (
     Verdict,
     VerdictReason,
 )
-from app.core.model.scaling_runs import OperationPhase, ScaleSpec
+from app.core.model.scaling_runs import OperationPhase, ScaleSpec, ScalingRunStatus, Trigger
 from app.core.model.shoots import NodeView
-from app.core.model.weeding import Cause, End, Phase, RecoveryStatus, ServiceKey
+from app.core.model.weeding import (
+    Cause,
+    DeletedPod,
+    DeletionResult,
+    End,
+    OwnerView,
+    Phase,
+    RecoveryStatus,
+    ServiceKey,
+    ServiceStatus,
+)
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
 from app.prober.endpoints.gates import GateView
 from app.prober.endpoints.worker import EndpointResultView, ProbeTarget
@@ -214,6 +224,27 @@ def request(
         hold_until=NOW + 1_800 if done else None,
         verified=True,
     )
+
+
+def run(name: str = "op-1", **more: Any) -> ScalingRunStatus:
+    """A scaling run by hand that is under way."""
+    up, phase = Direction.UP, OperationPhase.RUNNING
+    return replace(ScalingRunStatus(name, NAMESPACE, up, Trigger.MANUAL, phase, NOW), **more)
+
+
+OWNER = OwnerView("apps/v1", "ReplicaSet", "kube-scheduler-5d", "uid-1")
+
+
+def deleted(pod: str = "kube-scheduler-5d-x2p", **more: Any) -> DeletedPod:
+    """A pod that the weeder has deleted."""
+    what = DeletionResult.DELETED, "kube-scheduler", 283.1234567
+    return replace(DeletedPod(pod, "uid-2", OWNER, NOW - 9, *what), **more)
+
+
+def service(*recoveries: RecoveryStatus, key: ServiceKey = SERVICE, **more: Any) -> ServiceStatus:
+    """One that is ready."""
+    found = ServiceStatus(key, ready=True, since=NOW - 10, recoveries=recoveries)
+    return replace(found, **more)
 
 
 def recovery(

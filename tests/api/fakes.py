@@ -39,14 +39,13 @@ from app.core.model.scaling_runs import (
 )
 from app.core.model.weeding import (
     Cause,
-    Phase,
     RecoveryStatus,
     ServiceKey,
     ServiceStatus,
     WeederPolicy,
     WeedRequest,
 )
-from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import PauseWrite, Permission
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.history import History
@@ -61,11 +60,13 @@ from tests.api.facts import (
     NAMESPACE,
     NOW,
     POLICY,
-    SERVICE,
     healthy,
     not_probed,
     pause,
     protected,
+    recovery,
+    run,
+    service,
     workload,
 )
 
@@ -136,16 +137,8 @@ class FakeWeeders:
     def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
         """Watches at once, if `check_weed_now` lets it."""
         self.check_weed_now(key, force=force)
-        begun = RecoveryStatus(
-            len(self.begun) + 1,
-            key,
-            Cause.ASKED,
-            Phase.WATCHING,
-            NOW,
-            NOW,
-            NOW + 300,
-            asked=WeedRequest(author, reason),
-        )
+        begun, asked = recovery(key, NOW), WeedRequest(author, reason)
+        begun = replace(begun, id=len(self.begun) + 1, cause=Cause.ASKED, asked=asked)
         self.begun.append(begun)
         return begun
 
@@ -286,13 +279,10 @@ class FakeFlows:
     ) -> ScalingRunStatus:
         self._act()
         self.orders.append(Order(namespace, spec, if_match))
-        begun = ScalingRunStatus(
+        begun = run(
             f"op-{len(self.known) + 1}",
-            namespace,
-            spec.direction,
-            Trigger.MANUAL,
-            OperationPhase.RUNNING,
-            NOW,
+            namespace=namespace,
+            direction=spec.direction,
             reason=spec.reason,
             author=spec.author,
             forced=spec.force,
@@ -537,12 +527,8 @@ class World:
         self.overrides, self.authority = FakeOverrides(), FakeAuthority()
         self.shoots.add(healthy(), protected("shoot--b"), not_probed("shoot--c"))
         self.overrides.add(*(pause(of=of, name=KCM.name) for of in (NAMESPACE, HOME)))
-        self.weeders.add(ServiceStatus(SERVICE, ready=True, since=NOW))
-        for name, trigger in (("op-1", Trigger.MANUAL), ("op-2", Trigger.AUTO)):
-            phase = OperationPhase.RUNNING
-            self.scaling_runs.add(
-                ScalingRunStatus(name, NAMESPACE, Direction.UP, trigger, phase, NOW, author="bob")
-            )
+        self.weeders.add(service())
+        self.scaling_runs.add(run(author="bob"), run("op-2", trigger=Trigger.AUTO))
         self.resources.known[NAMESPACE] = {KCM: workload(KCM)}
 
     def context(self) -> Context:

@@ -19,28 +19,21 @@ from app.core.model.endpoints import (
 from app.core.model.policy import Loop
 from app.core.model.probing import Exclusion, LeaseState, NoticeKind
 from app.core.model.scaling_runs import (
-    OperationPhase,
     PlannedResource,
     RunStep,
     ScalingPlan,
-    ScalingRunStatus,
     ScalingStep,
     StepPhase,
-    Trigger,
 )
 from app.core.model.weeding import (
-    DeletedPod,
-    DeletionResult,
     KeepReason,
     KeptPod,
-    OwnerView,
-    ServiceStatus,
 )
-from app.core.model.workloads import Direction, ResourceRef
+from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
-from app.core.reporting.notices import Notice
 from tests.api import facts
 from tests.api.facts import CA, KCM, MCM, NAMESPACE, NOW, SERVICE, healthy, judgement, workload
+from tests.support.notices import OF_KIND
 
 SHOOT = f"/api/v1/shoots/{NAMESPACE}"
 WEEDER = f"/api/v1/weeders/{NAMESPACE}/{SERVICE.service}"
@@ -100,7 +93,7 @@ def judged(fakes: Any) -> None:
 
 def past(fakes: Any) -> None:
     def note(kind: NoticeKind, message: str, at: float, resource: Any = None) -> None:
-        notice = Notice(kind, NAMESPACE, NOW + at, "Reason", message, resource=resource)
+        notice = OF_KIND[kind](NAMESPACE, NOW + at, "Reason", message, resource=resource)
         fakes.shoots.past.note(notice)
 
     fakes.shoots.add(healthy())
@@ -116,22 +109,9 @@ def run(fakes: Any) -> None:
         RunStep(KCM, 0, StepPhase.DONE, "", NOW - 59, NOW - 58, NOW - 40, before=0, after=2),
         RunStep(MCM, 1, StepPhase.FAILED, NASTY, NOW - 40),
     )
-    fakes.scaling_runs.add(
-        ScalingRunStatus(
-            "op-2",
-            NAMESPACE,
-            Direction.UP,
-            Trigger.MANUAL,
-            OperationPhase.RUNNING,
-            NOW - 60,
-            "the load balancer is back",
-            "alice",
-            started=NOW - 59,
-            message="1 of 2",
-            hold_until=NOW + 1740.2,  # the hold is written in whole seconds
-            steps=steps,
-        )
-    )
+    found = facts.run("op-2", created=NOW - 60, started=NOW - 59, message="1 of 2", steps=steps)
+    of_alice = replace(found, author="alice", reason="the load balancer is back")
+    fakes.scaling_runs.add(replace(of_alice, hold_until=NOW + 1740.2))  # shown in whole seconds
 
 
 def plan(fakes: Any) -> None:
@@ -155,19 +135,15 @@ def live(fakes: Any) -> None:
 
 
 def weeded(fakes: Any) -> None:
-    owner = OwnerView("apps/v1", "ReplicaSet", "kube-scheduler-5d", "uid-1")
-    what = DeletionResult.DELETED, "kube-scheduler", 283.1234567
-    pod = DeletedPod("kube-scheduler-5d-x2p", "uid-2", owner, NOW - 9, *what)
-    bare = replace(pod, pod="bare", owner=None, remaining=None)
+    bare = facts.deleted("bare", owner=None, remaining=None)
     spared = KeptPod("etcd-main-0", NOW - 8, KeepReason.NOT_WAITING, NASTY)
-    runs = facts.recovery(deletions=(pod, bare), spared=(spared,))
+    runs = facts.recovery(deletions=(facts.deleted(), bare), spared=(spared,))
     ended = facts.recovery(over=True, trouble=NASTY, queued=3)
-    status = ServiceStatus(SERVICE, ready=True, since=NOW - 10, recoveries=(runs, ended))
-    fakes.weeders.add(replace(status, failing=NASTY))
+    fakes.weeders.add(facts.service(runs, ended, failing=NASTY))
 
 
 def never_weeded(fakes: Any) -> None:
-    fakes.weeders.add(ServiceStatus(SERVICE, ready=False, since=None))
+    fakes.weeders.add(facts.service(ready=False, since=None))
 
 
 def in_need(fakes: Any) -> None:

@@ -4,16 +4,15 @@ import pytest
 
 from app.core.errors import Refused
 from app.core.model.policy import Loop
-from app.core.model.weeding import ServiceKey, ServiceStatus
 from tests.api.facts import (
     HOME,
     KCM,
     MCM,
     NAMESPACE,
-    NOW,
     healthy,
     pause,
     request,
+    service,
     workload,
 )
 
@@ -28,7 +27,7 @@ def one_shoot(shoots, resources, process, weeders):
     shoots.add(healthy())
     resources.known[NAMESPACE] = {KCM: workload(KCM), MCM: workload(MCM)}
     process.loops = (Loop.PROBER, Loop.WEEDER)
-    weeders.add(ServiceStatus(ServiceKey(NAMESPACE, "kube-apiserver"), ready=True, since=NOW))
+    weeders.add(service())
 
 
 def changes(answer):

@@ -26,10 +26,9 @@ from app.core.errors import (
     RunInProgress,
     VersionChanged,
 )
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
-from app.core.model.workloads import Direction
+from app.core.model.scaling_runs import Trigger
 from tests.api import fakes
-from tests.api.facts import KCM, NAMESPACE, NOW, POLICY
+from tests.api.facts import KCM, NAMESPACE, POLICY, run
 from tests.api.fakes import Identified, World, application
 from tests.api.openapi import document, resolved
 
@@ -215,10 +214,7 @@ def flows_refuse(error: Exception, scene: Scene, asked: Named) -> Any:
 
 
 def automatic(scene: Scene, asked: Named) -> Any:
-    phase = OperationPhase.RUNNING
-    scene.scaling_runs.add(
-        ScalingRunStatus("op-1", NAMESPACE, Direction.UP, Trigger.AUTO, phase, NOW)
-    )
+    scene.scaling_runs.add(run(trigger=Trigger.AUTO))
     return scene.ask(asked)
 
 

@@ -7,34 +7,20 @@ import pytest
 from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
 from app.core.errors import OperationGone
-from app.core.model.scaling_runs import (
-    OperationPhase,
-    RunStep,
-    ScalingRunStatus,
-    StepPhase,
-    Trigger,
-)
+from app.core.model.scaling_runs import OperationPhase, RunStep, StepPhase, Trigger
 from app.core.model.workloads import Direction
-from tests.api.facts import CA, KCM, MCM, NAMESPACE, NOW
+from tests.api.facts import CA, KCM, MCM, NAMESPACE, NOW, run
 
 LIST = "/api/v1/operations"
 
 
 def operation(name="op-1", namespace=NAMESPACE, **more):
-    found = ScalingRunStatus(
-        name,
-        namespace,
-        Direction.DOWN,
-        Trigger.AUTO,
-        OperationPhase.RUNNING,
-        NOW - 60,
-        reason="63 of 100 node leases are older than 30 s",
-    )
-    return replace(found, **more)
+    how = {"direction": Direction.DOWN, "trigger": Trigger.AUTO, "namespace": namespace}
+    return run(name, **how | more)
 
 
 def manual(name="op-2", **more):
-    return operation(name, trigger=Trigger.MANUAL, author="alice", direction=Direction.UP, **more)
+    return run(name, author="alice", **more)
 
 
 def ids(answer):

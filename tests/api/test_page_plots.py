@@ -1,27 +1,30 @@
 """What is remembered for the plots, how much it takes, and what is drawn of it."""
 
 import sys
+from functools import partial
 
 import pytest
 
 from app.api.page.plots import BUCKETS, STEP, Column, Mark, Plots, Series, drawn
-from app.core.model.probing import NoticeKind, ProbeResult, RequestKind
+from app.core.model.probing import ProbeResult, RequestKind
+from app.core.model.scaling_runs import Trigger
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import ScalingRunBegan, ScalingRunEnded, ShootForgotten
 from tests.api.facts import NAMESPACE, NOW
+from tests.support.notices import A_PROBE
 
 NOTHING = Column(None, Mark(0))
 
 
-def probe(at=NOW, expired=0, total=10, reason="LeasesRenewed", **numbers):
+def probe(at=NOW, expired=0, total=10, reason="LeasesRenewed", **facts):
     leases = {"fresh": total - expired, "expired": expired, "unknown": 0, "excluded": 0}
-    found = {"failed": False, "leases": leases, "probes": {}, **numbers}
-    return Notice(NoticeKind.LOOK, NAMESPACE, at, reason, "", numbers=found)
+    return A_PROBE(NAMESPACE, at, reason, "", **{"leases": leases, **facts})
 
 
 def scaling(at, direction, what):
-    numbers = {"flow": what, "direction": direction}
-    return Notice(NoticeKind.SCALE, NAMESPACE, at, "Flow", "", numbers=numbers)
+    of = ScalingRunBegan if what == "started" else partial(ScalingRunEnded, seconds=1.0)
+    run = {"direction": direction, "operation": "op-1", "trigger": Trigger.AUTO}
+    return of(NAMESPACE, at, "Flow", "", **run)
 
 
 def columns_of(*notices, now=NOW, count=4):
@@ -101,7 +104,7 @@ def test_a_shoot_takes_less_than_twelve_kilobytes():
 def test_a_shoot_that_is_gone_takes_its_series_with_it():
     plots = Plots()
     plots.note(probe(expired=10))
-    plots.note(Notice(NoticeKind.LIFECYCLE, NAMESPACE, NOW, "ShootForgotten", ""))
+    plots.note(ShootForgotten(NAMESPACE, NOW, "ShootForgotten", ""))
     assert plots.of(NAMESPACE).columns(NOW, 1) == [NOTHING]
 
 

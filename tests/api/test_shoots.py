@@ -16,12 +16,10 @@ from app.api.routers.shoots import ShootQuery, list_shoots
 from app.core.model.endpoints import GateReason
 from app.core.model.overrides import NOTHING, EffectiveOverrides, Scope
 from app.core.model.policy import Loop
-from app.core.model.probing import NoticeKind, ShootState
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
-from app.core.model.weeding import ServiceKey, ServiceStatus
-from app.core.model.workloads import Direction
+from app.core.model.probing import ShootState
+from app.core.model.weeding import ServiceKey
 from app.core.reporting.audit import Attempt
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import ScalingNotice
 from tests.api.facts import (
     HOME,
     KCM,
@@ -36,6 +34,8 @@ from tests.api.facts import (
     protected,
     recovery,
     request,
+    run,
+    service,
     workload,
 )
 from tests.api.fakes import FakeShoots, context
@@ -146,16 +146,11 @@ def some_of_each(*, shoots, scaling_runs, weeders, overrides, audit, resources):
     shoots.add(*map(healthy, [NAMESPACE, *names]))
     resources.known[NAMESPACE] = {KCM: workload(KCM)}
     for number, name in enumerate(names):
-        shoots.past.note(Notice(NoticeKind.SCALE, NAMESPACE, NOW + number, "Reason", name))
+        shoots.past.note(ScalingNotice(NAMESPACE, NOW + number, "Reason", name))
         audit.note(Attempt(name, "PUT", "/x", "10.0.0.1", 200, caller="alice"))
-        scaling_runs.add(
-            ScalingRunStatus(
-                name, name, Direction.UP, Trigger.AUTO, OperationPhase.DONE, NOW - number // 3
-            )
-        )
+        scaling_runs.add(run(name, namespace=name, created=NOW - number // 3))
         key = ServiceKey(name, "kube-apiserver")
-        found = recovery(key, NOW - number // 3)
-        weeders.add(ServiceStatus(key, ready=True, since=NOW, recoveries=(found,)))
+        weeders.add(service(recovery(key, NOW - number // 3), key=key))
         overrides.add(
             *(pause(of=of, name=name, seconds=60 + number // 3) for of in (NAMESPACE, HOME))
         )

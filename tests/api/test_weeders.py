@@ -8,19 +8,15 @@ import pytest
 from app.core.errors import Refused
 from app.core.model.policy import Loop
 from app.core.model.weeding import (
-    DeletedPod,
-    DeletionResult,
-    OwnerView,
     Phase,
     RecoveryStatus,
     ServiceKey,
     ServiceStatus,
 )
-from tests.api.facts import NAMESPACE, NOW, SERVICE, recovery
+from tests.api.facts import NAMESPACE, NOW, deleted, recovery, service
 
 LIST = "/api/v1/weeders"
 API_SERVER = "kube-apiserver"
-OWNER = OwnerView("apps/v1", "ReplicaSet", "kube-scheduler-5d", "uid-1")
 
 
 @pytest.fixture(autouse=True)
@@ -28,23 +24,14 @@ def both(process):
     process.loops = tuple(Loop)
 
 
-def deletion(pod="kube-scheduler-5d-x2p", **more: Any) -> DeletedPod:
-    found = DeletedPod(
-        pod, "uid-2", OWNER, NOW - 9, DeletionResult.DELETED, "kube-scheduler", 283.1234567
-    )
-    return replace(found, **more)
-
-
-def service(namespace=NAMESPACE, name=API_SERVER, *recoveries: RecoveryStatus) -> ServiceStatus:
+def of(namespace=NAMESPACE, name=API_SERVER, *recoveries: RecoveryStatus) -> ServiceStatus:
     key = ServiceKey(namespace, name)
-    return ServiceStatus(key, ready=True, since=NOW - 10, recoveries=recoveries or (recovery(key),))
+    return service(*(recoveries or (recovery(key),)), key=key)
 
 
 def at(namespace, began, **more: Any) -> ServiceStatus:
     """A service of this namespace with one recovery."""
-    return service(
-        namespace, API_SERVER, recovery(ServiceKey(namespace, API_SERVER), began, **more)
-    )
+    return of(namespace, API_SERVER, recovery(ServiceKey(namespace, API_SERVER), began, **more))
 
 
 def names(answer):
@@ -56,13 +43,13 @@ def names(answer):
 
 
 def test_a_service_without_recoveries_is_shown_when_asked_for_and_not_listed(client, weeders):
-    weeders.add(ServiceStatus(SERVICE, ready=False, since=None))
+    weeders.add(service(ready=False, since=None))
     assert client.get(f"{LIST}/{NAMESPACE}/{API_SERVER}").status_code == 200
     assert names(client.get(LIST)) == []
 
 
 def test_a_service_of_which_nothing_is_known_is_404(client, weeders):
-    weeders.add(service())
+    weeders.add(of())
     for path in (f"{NAMESPACE}/etcd-main-client", f"another/{API_SERVER}"):
         answer = client.get(f"{LIST}/{path}")
         assert answer.status_code == 404
@@ -77,7 +64,7 @@ def test_the_newest_recovery_comes_first_running_or_not_and_equals_by_name(clien
     weeders.add(at("b", NOW - 20), at("d", NOW - 5, over=True), at("c", NOW - 20))
     older = recovery(ServiceKey("a", API_SERVER), NOW - 90, over=True)
     newer = recovery(ServiceKey("a", API_SERVER), NOW - 1)
-    weeders.add(service("a", API_SERVER, newer, older))
+    weeders.add(of("a", API_SERVER, newer, older))
     assert names(client.get(LIST)) == ["a", "d", "b", "c"]
 
 
@@ -96,7 +83,7 @@ def test_the_newest_recovery_comes_first_running_or_not_and_equals_by_name(clien
 def test_filters_choose_by_whole_names_and_by_what_runs(client, weeders, query, expected):
     etcd = ServiceKey("a", "etcd-main-client")
     weeders.add(at("a", NOW), at("b", NOW - 1, over=True))
-    weeders.add(service("a", etcd.service, recovery(etcd, NOW - 2)))
+    weeders.add(of("a", etcd.service, recovery(etcd, NOW - 2)))
     answer = client.get(LIST, params=query)
     assert names(answer) == expected
     assert answer.json()["metadata"]["total"] == len(expected)
@@ -104,7 +91,7 @@ def test_filters_choose_by_whole_names_and_by_what_runs(client, weeders, query, 
 
 def test_a_recovery_that_waits_for_its_time_is_one_that_runs(client, weeders):
     waits = replace(recovery(), phase=Phase.WAITING, due=NOW + 20)
-    weeders.add(service(NAMESPACE, API_SERVER, waits))
+    weeders.add(of(NAMESPACE, API_SERVER, waits))
     assert names(client.get(LIST, params={"running": "true"})) == [NAMESPACE]
 
 
@@ -122,7 +109,7 @@ def pages(client, limit):
 
 def full(namespace, began, number):
     """A service with so many pods that were deleted."""
-    pods = tuple(deletion(f"p-{n}") for n in range(number))
+    pods = tuple(deleted(f"p-{n}") for n in range(number))
     return at(namespace, began, deletions=pods)
 
 
@@ -143,7 +130,7 @@ ONE = f"{LIST}/{NAMESPACE}/{API_SERVER}"
 
 
 def test_a_recovery_begins_when_somebody_asks_for_it(client, weeders):
-    weeders.add(service())
+    weeders.add(of())
     answer = client.post(ONE, json={"reason": "kube-scheduler\nhangs"})
     assert answer.status_code == 202
     assert answer.headers["location"] == ONE
@@ -154,13 +141,13 @@ def test_a_recovery_begins_when_somebody_asks_for_it(client, weeders):
 
 @pytest.mark.parametrize("more", [{}, {"json": {}}], ids=["no body", "an empty one"])
 def test_it_needs_no_reason(client, weeders, more):
-    weeders.add(service())
+    weeders.add(of())
     answer = client.post(ONE, **more)
     assert (answer.status_code, answer.json()["asked"]["reason"]) == (202, "")
 
 
 def test_what_the_weeder_refuses_is_409_unless_forced(client, weeders):
-    weeders.add(service())
+    weeders.add(of())
     weeders.refuses = Refused("paused by carol")
     answer = client.post(ONE)
     assert (answer.status_code, answer.json()["detail"]) == (409, "paused by carol")
@@ -171,9 +158,9 @@ def test_what_the_weeder_refuses_is_409_unless_forced(client, weeders):
 
 
 def test_the_audit_has_the_recovery_that_is_replaced(client, weeders, audit):
-    weeders.add(service(NAMESPACE, API_SERVER, recovery(over=True), recovery()))
+    weeders.add(of(NAMESPACE, API_SERVER, recovery(over=True), recovery()))
     client.post(ONE)
-    weeders.add(service(NAMESPACE, API_SERVER, recovery(over=True)))
+    weeders.add(of(NAMESPACE, API_SERVER, recovery(over=True)))
     client.post(ONE)
     idle, busy = (each.attempt for each in audit.entries())
     assert (busy.before["recovery"], busy.after["recovery"]) == (7, 1)

@@ -5,10 +5,19 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.core.model.policy import Loop
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
-from app.core.model.weeding import ServiceStatus
-from app.core.model.workloads import Direction
-from tests.api.facts import HOME, KCM, NAMESPACE, NOW, SERVICE, healthy, pause, request, workload
+from tests.api.facts import (
+    HOME,
+    KCM,
+    NAMESPACE,
+    NOW,
+    SERVICE,
+    healthy,
+    pause,
+    request,
+    run,
+    service,
+    workload,
+)
 from tests.api.fakes import type_of
 
 
@@ -69,15 +78,12 @@ def world(*, process, shoots, weeders, overrides, resources, scaling_runs):
     process.loops = tuple(Loop)
     shoots.add(healthy())
     resources.known[NAMESPACE] = {KCM: workload(KCM)}
-    weeders.add(ServiceStatus(SERVICE, ready=True, since=NOW))
+    weeders.add(service())
     weeders.served = {NAMESPACE}
     overrides.add(
         request(), *(pause(of=of, name=n) for of in (NAMESPACE, HOME) for n in ("api", "night"))
     )
-    running = OperationPhase.RUNNING
-    scaling_runs.add(
-        ScalingRunStatus("op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, running, NOW)
-    )
+    scaling_runs.add(run())
 
 
 @pytest.fixture

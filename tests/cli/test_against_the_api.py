@@ -8,6 +8,7 @@ import uvicorn
 from structlog.testing import capture_logs
 
 from app.core.model.policy import Loop
+from app.core.model.weeding import ServiceKey
 from app.core.ports import Permission
 from app.core.reporting.audit import AuditLog
 from tests.api.facts import (
@@ -16,6 +17,8 @@ from tests.api.facts import (
     NAMESPACE,
     healthy,
     pause,
+    recovery,
+    service,
     workload,
 )
 from tests.api.fakes import (
@@ -28,7 +31,6 @@ from tests.api.fakes import (
     application,
     context,
 )
-from tests.api.test_weeders import service
 from tests.cli.conftest import run
 
 pytestmark = pytest.mark.blocking  # the server is in a thread of its own
@@ -68,7 +70,9 @@ def real():
     shoots.add(healthy())
     for of in (NAMESPACE, HOME):
         overrides.add(pause(of=of, name="night-shift", author="bob", seconds=60))
-    weeders.add(service(NAMESPACE, "kube-apiserver"), service(NAMESPACE, "etcd"))
+    for name in ("kube-apiserver", "etcd"):
+        key = ServiceKey(NAMESPACE, name)
+        weeders.add(service(recovery(key), key=key))
     resources.known[NAMESPACE] = {KCM: workload(KCM)}
     process.missing = [Permission("patch", "apps", "deployments")]
     audit = AuditLog(time.time)

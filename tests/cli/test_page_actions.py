@@ -10,18 +10,17 @@ from app.api.page import actions
 from app.core.model import workloads as ann
 from app.core.model.instants import parse_duration
 from app.core.model.policy import Loop
-from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, Trigger
-from app.core.model.weeding import ServiceKey, ServiceStatus, WeederPolicy
-from app.core.model.workloads import Direction
+from app.core.model.weeding import WeederPolicy
 from tests.api.facts import (
     HOME,
     KCM,
     NAMESPACE,
-    NOW,
     POLICY,
     healthy,
     pause,
     request,
+    run,
+    service,
     workload,
 )
 from tests.api.fakes import (
@@ -50,12 +49,8 @@ def found():
     shoots.add(status)
     names = ("api", "night-shift", "works")
     overrides.add(request(), *(pause(of=of, name=n) for of in (NAMESPACE, HOME) for n in names))
-    runs.add(
-        ScalingRunStatus(
-            "op-1", NAMESPACE, Direction.UP, Trigger.MANUAL, OperationPhase.RUNNING, NOW
-        )
-    )
-    weeders.add(ServiceStatus(ServiceKey(NAMESPACE, "kube-apiserver"), ready=True, since=NOW))
+    runs.add(run())
+    weeders.add(service())
     process = FakeProcess(loops=(Loop.PROBER, Loop.WEEDER))
     process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
     given = context(shoots, process, weeders, overrides=overrides, scaling_runs=runs)

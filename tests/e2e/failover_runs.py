@@ -6,21 +6,22 @@ anything happened that must not, and it was not interrupted; what is slower than
 
 import argparse
 import asyncio
+import json
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.e2e.actors import WorkloadController
 from tests.e2e.controlplane import Planes, assets_in, control_planes
-from tests.e2e.failover_judge import Result
 from tests.e2e.failover_kinds import Kind, cast_in, kinds
-from tests.e2e.failover_play import LIMIT, play
-from tests.e2e.failover_table import Run, kept_in, put_into_page, table
+from tests.e2e.failover_play import LIMIT, Result, play
 from tests.e2e.landscape import furnish_shoot
 from tests.e2e.processes import say
 from tests.e2e.stage import Stage
@@ -28,6 +29,34 @@ from tests.e2e.worlds import own_seed
 
 # Seconds for which runs are begun in a world: its tokens are valid for an hour.
 _WORLD_LASTS = 1800.0
+
+PAGE = Path(__file__).parents[2] / "docs/failover.md"
+BEGIN, END = "<!-- the table: make failover -->", "<!-- its end -->"
+_HEAD = ("what happens", "runs", "counted from", "first write", "goal", "leads", "by both", "wrong")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run that was played."""
+
+    kind: str
+    number: int
+    result: Result
+
+    def line(self) -> str:
+        """As it is kept."""
+        return json.dumps({"kind": self.kind, "number": self.number, **asdict(self.result)})
+
+
+def kept_in(file: Path) -> list[Run]:
+    """What was played before."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [_run(json.loads(each)) for each in lines]
+
+
+def _run(kept: dict[str, object]) -> Run:
+    kind, number = kept.pop("kind"), kept.pop("number")
+    return Run(str(kind), int(str(number)), Result(**kept))  # type: ignore[arg-type]
 
 
 class Runs:
@@ -97,6 +126,47 @@ class Runs:
     def won(self) -> bool:
         """Whether all went as it must."""
         return not any(each.result.troubles for each in self.runs)
+
+
+# The runs as a table in Markdown, and its place in a page.
+
+
+def table(all_kinds: Mapping[str, Kind], runs: Sequence[Run]) -> str:
+    """A row for each kind that was played."""
+    rows = [_HEAD, tuple("---" for _ in _HEAD)]
+    for name, kind in all_kinds.items():
+        if of_kind := [each.result for each in runs if each.kind == name]:
+            rows.append(_row(kind, of_kind))
+    return "\n".join(f"| {' | '.join(each)} |" for each in rows)
+
+
+def _row(kind: Kind, results: Sequence[Result]) -> tuple[str, ...]:
+    first = [each.first for each in results if each.first is not None]
+    within = sum(each <= kind.goal for each in first)
+    goal = f"{kind.goal:g} s" + ("" if within == len(first) else f": {within} of {len(first)}")
+    wrong = sum(bool(each.troubles) for each in results)
+    return (
+        kind.title,
+        str(len(results)),
+        kind.since,
+        _spread(first),
+        goal,
+        _spread(each.led for each in results if each.first is not None),
+        str(sum(each.shared for each in results)),
+        str(wrong),
+    )
+
+
+def _spread(seconds: Iterable[float]) -> str:
+    found = sorted(seconds)
+    return f"{statistics.median(found):.1f}, {found[-1]:.1f} s" if found else "–"
+
+
+def put_into_page(text: str, page: Path = PAGE) -> None:
+    """Replaces the table of the page."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 
 def arguments() -> argparse.Namespace:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tests.e2e.api import NODES, Api, all_of
 from tests.e2e.objects import KCM
 from tests.e2e.opponent import GRACE, Opponent
-from tests.e2e.opponent_load import Load, LoadMeter
 from tests.e2e.opponent_nodes import NodeStatuses, Observer, pods_on
 from tests.e2e.processes import eventually
 from tests.e2e.stage import Stage
@@ -26,6 +26,18 @@ LIMIT = 420
 _SETTLED = 20  # seconds until each Lease has moved before the watchdog's eyes
 _OUTAGE = 65  # seconds; the manager would have marked the last node after 50
 _AFTERWARDS = 60  # seconds for which a manager that has come back is watched
+_TICK = 0.02
+_STAT = Path("/proc/stat")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What was measured."""
+
+    busy: float
+    """The part of all processors that was in use, 0 … 1; 0 where the system does not tell."""
+    late: float
+    """By how many seconds a timer of this process was late at worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,33 @@ class Outcome:
 
     outage: Outage
     recovery: Recovery
+
+    def figures(self) -> dict[str, str]:
+        """All of it by the heads of the table; a dash where something did not happen."""
+        outage, recovery = self.outage, self.recovery
+        return {
+            "cut": f"{outage.nodes} of {SIZE}",
+            "phase": seconds(outage.phase),
+            "known at": seconds(outage.known),
+            "first write": seconds(outage.first_write, 2),
+            "KCM at 0": seconds(outage.at_zero, 2),
+            "KCM gone": seconds(outage.gone),
+            "markable": seconds(outage.markable),
+            "first mark": seconds(outage.first_mark),
+            "marked": str(outage.marked),
+            "NoExecute": str(outage.evicting),
+            "evicted": str(outage.evictions),
+            "KCM back": seconds(recovery.manager_back),
+            "oldest lease": seconds(recovery.oldest),
+            "marked after": str(recovery.marked),
+            "CPU": f"{outage.load.busy:.0%}",
+            "late": f"{1000 * outage.load.late:.0f} ms",
+        }
+
+
+def seconds(value: float | None, digits: int = 1) -> str:
+    """A time, or a dash."""
+    return "–" if value is None else f"{value:.{digits}f} s"
 
 
 async def play(
@@ -201,3 +240,42 @@ async def put_into_zone(api: Api, node: str, zone: int) -> None:
     """Labels a node with its zone."""
     labels = {"topology.kubernetes.io/zone": f"zone-{zone}"}
     await api.patch(f"{NODES}/{node}", {"metadata": {"labels": labels}})
+
+
+# How busy the machine was: what came late because of it is not the program's fault, and the other way round.
+
+
+class LoadMeter:
+    """Measures from its beginning to its end; a context manager."""
+
+    def __init__(self) -> None:
+        self._late = 0.0
+        self._began = _jiffies()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._tick())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def read(self) -> Load:
+        """The load from the beginning until now."""
+        busy, total = (now - then for now, then in zip(_jiffies(), self._began, strict=True))
+        return Load(busy / total if total else 0.0, self._late)
+
+    async def _tick(self) -> None:
+        while True:
+            due = time.monotonic() + _TICK
+            await asyncio.sleep(_TICK)
+            self._late = max(self._late, time.monotonic() - due)
+
+
+def _jiffies() -> tuple[float, float]:
+    """Busy time and all time of all processors since the machine started."""
+    if not _STAT.exists():
+        return 0.0, 0.0
+    times = [float(each) for each in _STAT.read_text().splitlines()[0].split()[1:9]]
+    idle = times[3] + times[4]  # idle, and waiting for a disk
+    return sum(times) - idle, sum(times)

@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import shutil
+import statistics
 import sys
 import tempfile
 import traceback
@@ -22,7 +23,6 @@ from tests.e2e.controlplane import ControlPlane, Planes, control_planes
 from tests.e2e.landscape import furnish_people, furnish_seed, furnish_shoot
 from tests.e2e.opponent import manager_in
 from tests.e2e.opponent_play import ALL, LIMIT, MOST, PHASES, Outcome, play
-from tests.e2e.opponent_table import head, line, row, summary
 from tests.e2e.processes import say
 from tests.e2e.stage import Stage
 
@@ -83,7 +83,7 @@ class Runs:
                 stage, self._manager, share=what.share, protected=what.protected, phase=what.phase
             )
         self.outcomes[what] = result
-        say(line((str(what.number), *row(result))))
+        say(line(str(what.number), result))
 
     def of(self, share: float, *, protected: bool) -> dict[Experiment, Outcome]:
         """The outcomes of one kind, in the order in which they were to be played."""
@@ -119,11 +119,39 @@ def tell(runs: Runs) -> None:
     for share, what in ((ALL, "all nodes"), (MOST, "80 % of the nodes")):
         for protected, whom in ((False, "without the watchdog"), (True, "with it")):
             found = runs.of(share, protected=protected)
-            say(f"\n### {what} cut off, {whom}\n\n{head()}")
-            for number, (_, result) in enumerate(found.items(), start=1):
-                say(line((str(number), *row(result))))
+            say(f"\n### {what} cut off, {whom}\n")
+            for number, result in enumerate(found.values(), start=1):
+                if number == 1:
+                    heads = result.figures()
+                    say(f"| run | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
+                say(line(str(number), result))
             say("\n" + "\n".join(f"- {each}" for each in summary(list(found.values()))))
     say(f"\n{len(runs.failed)} failed: {[each.number for each in runs.failed]}")
+
+
+def line(run: str, result: Outcome) -> str:
+    """One outcome as a row in Markdown."""
+    return f"| {' | '.join((run, *result.figures().values()))} |"
+
+
+def summary(results: Sequence[Outcome]) -> list[str]:
+    """What all of them together say."""
+    outages = [each.outage for each in results]
+    spread: dict[str, list[float | None]] = {
+        "first write": [each.first_write for each in outages],
+        "KCM at 0": [each.at_zero for each in outages],
+        "KCM gone": [each.gone for each in outages],
+        "markable": [*(each.markable for each in outages)],
+        "first mark": [each.first_mark for each in outages],
+    }
+    found = [f"{len(results)} runs, {sum(each.marked > 0 for each in outages)} with a marked node"]
+    found += [f"nodes marked after the outage: {sum(each.recovery.marked for each in results)}"]
+    found += [f"pods evicted: {sum(each.evictions for each in outages)}"]
+    for name, values in spread.items():
+        if known := [each for each in values if each is not None]:
+            middle = statistics.median(known)
+            found.append(f"{name}: {min(known):.2f} … {middle:.2f} … {max(known):.2f} s")
+    return found
 
 
 def arguments() -> argparse.Namespace:

@@ -11,7 +11,6 @@ import pytest
 
 from tests.e2e.opponent import manager_in
 from tests.e2e.opponent_play import ALL, LIMIT, MOST, PHASES, SIZE, Outcome, play
-from tests.e2e.opponent_table import told
 from tests.e2e.parallel import scenario
 from tests.e2e.stage import Stage
 
@@ -29,7 +28,7 @@ MANAGER = found
 async def outcome(stage: Stage, share: float, *, protected: bool) -> Outcome:
     phase = random.uniform(0, PHASES)
     result = await play(stage, MANAGER, share=share, protected=protected, phase=phase)
-    stage.figure(told(result))
+    stage.figure(", ".join(f"{name} {figure}" for name, figure in result.figures().items()))
     return result
 
 

@@ -5,33 +5,20 @@ from dataclasses import replace
 from app.core.errors import ConfigWarning
 from app.core.model.endpoints import GateReason
 from app.core.model.policy import Loop
-from app.core.model.probing import Exclusion, LeaseState, NoticeKind
-from app.core.model.scaling_runs import (
-    OperationPhase,
-    RunStep,
-    ScalingRunStatus,
-    StepPhase,
-    Trigger,
-)
+from app.core.model.probing import Exclusion, LeaseState
+from app.core.model.scaling_runs import OperationPhase, RunStep, StepPhase
 from app.core.model.shoots import NodeView
-from app.core.model.weeding import (
-    DeletedPod,
-    DeletionResult,
-    KeepReason,
-    KeptPod,
-    OwnerView,
-    ServiceKey,
-    ServiceStatus,
-)
-from app.core.model.workloads import Direction
+from app.core.model.weeding import KeepReason, KeptPod, ServiceKey
 from app.core.ports import Permission
 from app.core.reporting.audit import Attempt, AuditLog
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import ScalingNotice
 from app.prober.rules.candidates import Candidacy
 from tests.api.facts import (
     KCM,
     NOW,
+    OWNER,
     container,
+    deleted,
     endpoint,
     gate,
     healthy,
@@ -41,6 +28,8 @@ from tests.api.facts import (
     protected,
     recovery,
     request,
+    run,
+    service,
 )
 from tests.api.fakes import (
     FakeEndpoints,
@@ -81,7 +70,7 @@ def facts(**more):
     )
     shoots.add(healthy(NAMES[0]), protected(NAMES[1]), hostile, not_probed(NAMES[3]))
     for name in NAMES:
-        shoots.past.note(Notice(NoticeKind.SCALE, name, NOW - 5, HOSTILE, HOSTILE + LONG))
+        shoots.past.note(ScalingNotice(name, NOW - 5, HOSTILE, HOSTILE + LONG))
     overrides = FakeOverrides()
     overrides.add(
         pause(of=NAMES[2], reason=HOSTILE + LONG, author=HOSTILE, seconds=900),
@@ -91,29 +80,16 @@ def facts(**more):
     runs = FakeFlows()
     step = RunStep(KCM, 0, StepPhase.FAILED, HOSTILE + LONG, NOW, NOW, NOW, 1, 0)
     for number, name in enumerate(NAMES[1:3]):
-        runs.add(
-            ScalingRunStatus(
-                f"op-{number}",
-                name,
-                Direction.DOWN,
-                Trigger.MANUAL,
-                OperationPhase.RUNNING if number else OperationPhase.FAILED,
-                NOW - 60,
-                HOSTILE + LONG,
-                HOSTILE,
-                ended=None if number else NOW,
-                message=HOSTILE,
-                steps=(step,),
-            )
-        )
+        said = {"reason": HOSTILE + LONG, "author": HOSTILE, "message": HOSTILE, "steps": (step,)}
+        over = {} if number else {"phase": OperationPhase.FAILED, "ended": NOW}
+        runs.add(run(f"op-{number}", namespace=name, created=NOW - 60, **said | over))
     weeders = FakeWeeders()
-    owner = OwnerView("apps/v1", "ReplicaSet", HOSTILE, "uid-1")
-    deleted = DeletedPod(HOSTILE, "u", owner, NOW - 9, DeletionResult.DELETED, HOSTILE, 283.1)
+    gone = deleted(HOSTILE, owner=OWNER._replace(name=HOSTILE), container=HOSTILE)
     spared = KeptPod(LONG[:253], NOW, KeepReason.NOT_WAITING, HOSTILE + LONG)
     for name in NAMES[1:3]:
         key = ServiceKey(name, "kube-apiserver")
-        found = recovery(key, deletions=(deleted,), spared=(spared,), trouble=HOSTILE + LONG)
-        weeders.add(ServiceStatus(key, ready=True, since=NOW - 10, recoveries=(found,)))
+        found = recovery(key, deletions=(gone,), spared=(spared,), trouble=HOSTILE + LONG)
+        weeders.add(service(found, key=key))
     audit.note(
         Attempt(
             "r1",

@@ -14,7 +14,7 @@ from tests.support.harness import SHOOT
 async def test_a_rotated_token_is_used_as_soon_as_the_secret_has_it(harness):
     harness.faults.rotate_token(SHOOT)
     await harness.run(60)
-    assert not [n for n in harness.notices if n.kind == "Look" and n.numbers["failed"]]
+    assert not [n for n in harness.notices if n.kind == "Look" and n.failed]
     assert harness.world.requests.live(Host.SEED) == 0
 
 
@@ -34,7 +34,7 @@ async def test_a_401_that_the_live_secret_does_not_mend_is_failing(harness):
     await harness.run(30)
     assert harness.state() is ShootState.FAILING
     assert harness.reason() is VerdictReason.CREDENTIALS_INVALID
-    failed = len([n for n in harness.notices if n.kind == "Look" and n.numbers["failed"]])
+    failed = len([n for n in harness.notices if n.kind == "Look" and n.failed])
     assert harness.world.requests.live(Host.SEED, "get", "secrets") == failed, "once for each look"
 
 

@@ -118,7 +118,7 @@ async def test_ignore_scaling_is_written_and_told_with_an_event(harness, depende
     )
     (notice,) = harness.told("OverrideSet")
     assert (notice.kind, notice.resource, notice.event) == ("Override", KCM, notice.message)
-    assert (notice.resource_uid, notice.numbers["action"]) == (after.uid, "SetOverride")
+    assert (notice.resource_uid, notice.action) == (after.uid, "SetOverride")
     assert notice.message == (
         "alice set ignore-scaling of Deployment/kube-controller-manager: I look after it"
     )

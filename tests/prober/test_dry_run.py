@@ -22,8 +22,8 @@ async def test_what_it_would_have_written_is_told_once(lab):
     told = harness.told("ScalingRehearsed")
     assert {n.resource for n in told} == {KCM, MCM, CA}
     assert len(told) == 3
-    assert all(n.numbers["result"] == "dry-run" for n in told)
-    assert all(n.numbers["after"] == 0 for n in told)
+    assert all(n.result == "dry-run" for n in told)
+    assert all(n.after == 0 for n in told)
     assert not any(n.event for n in told)
 
 
@@ -45,5 +45,5 @@ async def test_it_runs_beside_the_live_one_and_rehearses_the_way_up_too(lab):
         await live.kill()
     await harness.run(60)
     assert harness.replicas() == (0, 0, 0)
-    up = [n for n in harness.told("ScalingRehearsed") if n.numbers["direction"] is Direction.UP]
+    up = [n for n in harness.told("ScalingRehearsed") if n.direction is Direction.UP]
     assert KCM in {n.resource for n in up}

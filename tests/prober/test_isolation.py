@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from app.core.limits import Bucket
 from app.core.model.probing import ShootState, VerdictReason
+from app.core.reporting.notices import Probed
 from app.simulation.traffic import Trouble
 from tests.support.doubles import HookedConnector
 from tests.support.harness import KCM, SHOOT
@@ -115,9 +116,7 @@ async def test_shoots_that_hang_do_not_delay_the_others(lab):
     await harness.run(20)
     harness.notices.clear()
     await harness.run(40)
-    lags = [
-        n.numbers["lag"] for n in harness.notices if n.kind == "Look" and n.namespace in names[200:]
-    ]
+    lags = [n.lag for n in harness.notices if n.kind == "Look" and n.namespace in names[200:]]
     assert len(lags) >= 60
     assert max(lags) < 0.1
 
@@ -130,9 +129,9 @@ async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_nex
         await harness.run(10)
         harness.notices.clear()
         await harness.run(60)
-    probes = [n.numbers for n in harness.notices if n.kind == "Look"]
-    assert min(n["seconds"] for n in probes) > 5
-    assert max(n["lag"] for n in probes) < 0.1
+    probes = [n for n in harness.notices if isinstance(n, Probed)]
+    assert min(n.seconds for n in probes) > 5
+    assert max(n.lag for n in probes) < 0.1
 
 
 async def test_scale_ups_after_a_mass_outage_begin_for_at_most_10_shoots_a_second(lab):

@@ -52,7 +52,7 @@ async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_run(ha
         await harness.until(lambda: len(harness.told("FlowStarted")) > begun + 1)
         scaling_runs = [n for n in harness.told("FlowEnded") if n.at > harness.now - 6]
         assert scaling_runs
-        assert all(n.numbers["seconds"] < 0.5 for n in scaling_runs)
+        assert all(n.seconds < 0.5 for n in scaling_runs)
 
 
 async def test_onScaleUpFailure_continue_goes_on_and_is_reported(lab):  # noqa: N802  the key's name

@@ -10,12 +10,13 @@ from app.api.dependencies import PageKey, PageQuery, cut
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import NoticeKind, VerdictReason
 from app.core.reporting.history import History
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import OverrideNotice
 from app.simulation.store import ObjectKey
 from tests.core.kube.server import until
 from tests.prober.people import newer_version
 from tests.service.lives import BOTH, PROBER, call, living
 from tests.support.harness import SHOOT
+from tests.support.notices import OF_KIND
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -60,7 +61,7 @@ async def test_a_pause_of_all_is_in_the_history_of_each_shoot_in_its_place():
 async def test_what_was_decided_about_all_stands_between_what_happened_to_the_shoot():
     history = History()
     for number, namespace in enumerate((SHOOT, ALL_SHOOTS, "shoot--other", SHOOT)):
-        history.note(Notice(NoticeKind.OVERRIDE, namespace, 0.0, "OverrideSet", str(number)))
+        history.note(OverrideNotice(namespace, 0.0, "OverrideSet", str(number)))
     found = history.about(SHOOT)
     assert [each.message for each in found] == ["3", "1", "0"]
 
@@ -69,7 +70,7 @@ def tell(history, *told):
     """Each at its second: a look at the shoot, or what was decided about all."""
     for at, kind in told:
         namespace = SHOOT if kind is NoticeKind.LOOK else ALL_SHOOTS
-        history.note(Notice(kind, namespace, at, str(kind), "the same"))
+        history.note(OF_KIND[kind](namespace, at, str(kind), "the same"))
 
 
 async def test_like_probes_before_and_after_what_was_decided_about_all_stand_newest_first():

@@ -9,13 +9,7 @@ from app.core.errors import ConfigurationError
 from app.simulation.scenarios.actions import ACTIONS, ActionScope
 from app.simulation.scenarios.scenario import (
     DemoMode,
-    Everyone,
-    Named,
-    Nobody,
     OwnShoot,
-    Since,
-    Some,
-    Timing,
     Zone,
     built_in,
     cast,
@@ -71,14 +65,14 @@ def test_a_scene_says_what_happens_to_whom_from_when_on_and_for_how_long():
     )
     first, second, third, fourth = scenario.scenes
     assert (scenario.name, scenario.about) == ("mine", "a test")
-    assert (first.say, first.chosen) == ("The first one.", Some(1))
-    assert first.timing == Timing(Since.BEGIN, 5.0, 75.0)
+    assert (first.say, first.chosen) == ("The first one.", 1)
+    assert (first.pause, first.after_end, first.lasting) == (5.0, False, 75.0)
     assert second.say == ACTIONS["api-down"].about, "an action has words of its own"
-    assert second.chosen == Everyone()
-    assert second.timing == Timing(Since.END, 10.0, 30.0, 3, 45.0)
-    assert second.timing.whole == 120.0
-    assert (third.chosen, third.timing.whole) == (Some(2), 0.0)
-    assert fourth.chosen == Nobody()
+    assert second.chosen == ("a", "b", "c")
+    assert (second.pause, second.after_end, second.lasting) == (10.0, True, 30.0)
+    assert (second.times, second.every, second.whole) == (3, 45.0, 120.0)
+    assert (third.chosen, third.whole) == (2, 0.0)
+    assert fourth.chosen == (), "the seed"
 
 
 def test_a_scenario_may_ask_for_endpoint_mode_and_for_a_canary():
@@ -99,13 +93,11 @@ def test_a_mode_that_there_is_none_and_a_canary_that_is_no_switch_are_mistakes()
 
 def test_shoots_are_named_alone_or_in_a_list_in_which_each_counts_once():
     scenes = parsed(f"{MINUTE}, shoots: b}}\n{MINUTE}, shoots: [c, a, c]}}").scenes
-    assert [scene.chosen for scene in scenes] == [Named(("b",)), Named(("c", "a"))]
+    assert [scene.chosen for scene in scenes] == [("b",), ("c", "a")]
 
 
 def test_keys_match_whatever_their_case_as_in_the_prober_file():
-    assert parsed("- {AFTER: 0s, Do: path-cut, FOR: 1m, Shoots: b}").scenes[0].chosen == Named(
-        ("b",)
-    )
+    assert parsed("- {AFTER: 0s, Do: path-cut, FOR: 1m, Shoots: b}").scenes[0].chosen == ("b",)
 
 
 def test_a_scenario_brings_shoots_of_its_own_along():
@@ -139,6 +131,8 @@ SCENES = """
     shoots: must be a number, all, or names of shoots, not a list
 {after: 0s, do: path-cut, for: 1s, shoots: d}
     shoots: there is no shoot d among 3; the nearest is a
+{after: 0s, do: path-cut, for: 1s, shoots: [a, all]}
+    shoots: there is no shoot all among 3; the nearest is a
 {after: 0s, do: seed-down, for: 1s, shoots: a}
     shoots: it happens to the seed, not to shoots
 {after: 0s, do: path-cut, for: 1s, times: 2}
@@ -234,7 +228,7 @@ def test_a_zone_in_which_no_node_of_the_scene_can_be_is_a_mistake(shoots, zone, 
 def test_all_shoots_together_may_lose_a_zone_that_one_of_them_has():
     head = f"{HEAD}shoots: [{{name: wide, zones: [{{name: north, share: 1}}]}}]\n"
     (scene,) = parsed(f"{MINUTE}, shoots: all, with: {{zone: north}}}}\n", head=head).scenes
-    assert scene.chosen == Everyone()
+    assert scene.chosen == ("a", "b", "wide")
 
 
 def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines():
@@ -266,21 +260,21 @@ def test_a_built_in_scenario_reads_under_its_own_name_with_any_number_of_shoots(
 
 def test_the_story_has_all_that_it_promises():
     scenes = find_scenario("story", 30).scenes
-    assert [(scene.action, type(scene.chosen)) for scene in scenes] == [
-        ("path-cut", Some),
-        ("api-down", Some),
-        ("etcd-outage", Some),
-        ("token-rotated", Some),
-        ("kubeconfig-refused", Some),
-        ("path-cut", Named),
-        ("path-cut", Named),
-        ("storage-away", Some),
-        ("hibernation", Some),
-        ("manual-zero", Some),
-        ("path-cut", Some),
-        ("path-cut", Everyone),
+    assert [(scene.action, scene.chosen) for scene in scenes] == [
+        ("path-cut", 1),
+        ("api-down", 1),
+        ("etcd-outage", 1),
+        ("token-rotated", 3),
+        ("kubeconfig-refused", 1),
+        ("path-cut", ("zonal-61",)),
+        ("path-cut", ("zonal-59",)),
+        ("storage-away", 1),
+        ("hibernation", 1),
+        ("manual-zero", 1),
+        ("path-cut", 1),
+        ("path-cut", tuple(part.name for part in cast(30, 2, find_scenario("story", 30).own))),
     ]
-    assert scenes[10].timing.times == 3, "the network flaps"
+    assert scenes[10].times == 3, "the network flaps"
     zones = {own.name: spread(own.zones, own.nodes) for own in find_scenario("story", 30).own}
     assert zones["zonal-59"].count("zone-a") == 59
     assert zones["zonal-61"].count("zone-a") == 61

@@ -6,10 +6,16 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from app.core.metrics import Format, Metrics, Slices
-from app.core.model.probing import NoticeKind, RequestKind, ShootState, Tally
+from app.core.model.probing import RequestKind, ShootState, Tally
+from app.core.model.scaling_runs import Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.metering import Metering
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import (
+    Probed,
+    ResourceScaled,
+    ScalingRunBegan,
+    ScalingRunEnded,
+)
 from app.prober.gauges import ShootSeries, StateCounts
 
 NS = "shoot--a"
@@ -79,31 +85,38 @@ class Meter:
         return {each.name for each in self.samples() if "namespace" in each.labels}
 
     def look(self, *, failed=False, known_since=None, lease="success", at=100.0):
-        numbers = {
-            "probes": {RequestKind.API_SERVER: "success", RequestKind.LEASE: lease},
-            "durations": {RequestKind.API_SERVER: 0.01, RequestKind.LEASE: 0.02},
-            "lag": 0.003,
-            "failed": failed,
-            "known_since": known_since,
-        }
-        self.note(NoticeKind.LOOK, at, numbers)
+        self.note(
+            Probed,
+            at,
+            probes={RequestKind.API_SERVER: "success", RequestKind.LEASE: lease},
+            durations={RequestKind.API_SERVER: 0.01, RequestKind.LEASE: 0.02},
+            seconds=0.03,
+            leases=None,
+            lag=0.003,
+            failed=failed,
+            known_since=known_since,
+        )
 
     def flow(self, direction, flow, at=100.0, **more):
-        self.note(NoticeKind.SCALE, at, {"direction": direction, "flow": flow, **more})
+        of = ScalingRunBegan if flow == "started" else ScalingRunEnded
+        self.note(of, at, direction=direction, operation="op-1", trigger=Trigger.AUTO, **more)
 
     def resource(self, direction, requested_at=None, result="done", at=101.0):
-        numbers = {
-            "direction": direction,
-            "result": result,
-            "trigger": "auto",
-            "requested_at": requested_at,
-        }
-        self.note(NoticeKind.SCALE, at, numbers, resource=KCM)
-
-    def note(self, kind, at=100.0, numbers=None, reason="Reason", resource=None):
-        self.metering.note(
-            Notice(kind, NS, at, reason, "", resource=resource, numbers=numbers or {})
+        self.note(
+            ResourceScaled,
+            at,
+            resource=KCM,
+            direction=direction,
+            result=result,
+            trigger=Trigger.AUTO,
+            operation="op-1",
+            before=None,
+            after=None,
+            requested_at=requested_at,
         )
+
+    def note(self, of, at=100.0, reason="Reason", **facts):
+        self.metering.note(of(NS, at, reason, "", **facts))
 
     def outage(self, known_since, requests):
         """A scaling run down as the loop tells it: the probe that led to it is told after its beginning."""

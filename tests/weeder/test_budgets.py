@@ -72,7 +72,7 @@ async def test_what_is_queued_when_the_service_is_lost_is_dropped_and_told(lab):
     assert ended.queued >= 10
     assert ended.queued + len(harness.names()) == 50
     (told,) = harness.told("WeedingEnded", names[0])
-    assert told.numbers["dropped"] == ended.queued
+    assert told.dropped == ended.queued
     assert "still queued" in told.message
 
 

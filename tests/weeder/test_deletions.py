@@ -67,4 +67,4 @@ async def test_a_dry_run_judges_as_usual_and_deletes_nothing(lab):
     _ = await harness.lose()
     (ended,) = harness.told("WeedingEnded")
     assert "3 pods would have been deleted (dry run)" in ended.message
-    assert ended.numbers["deleted"] == 3
+    assert ended.deleted == 3

@@ -21,16 +21,16 @@ async def test_a_recovery_is_told_and_each_deletion_is_an_event_on_the_owner(har
     assert told.resource_uid == owner
     assert "kube-apiserver is ready again" in told.message
     assert "would have waited 299 s more" in told.message or "300 s more" in told.message
-    assert told.numbers["pod"] == harness.names()[0]
+    assert told.pod == harness.names()[0]
     assert re.fullmatch(
-        rf"Pod {told.numbers['pod']} was deleted, so that it starts again at once: kube-apiserver, which it depends "
+        rf"Pod {told.pod} was deleted, so that it starts again at once: kube-apiserver, which it depends "
         r"on, is ready again, and its container \S+ would have waited \d+ s more\.",
         told.event,
     )
     await harness.run(300)
     (began,), (ended,) = harness.told("WeedingStarted"), harness.told("WeedingEnded")
     assert "kube-apiserver is ready again" in began.message
-    assert ended.numbers["deleted"] == 1
+    assert ended.deleted == 1
     assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 1
     assert (
         harness.count("dwd_weeder_pod_deletions_total", service=API.service, result="deleted") == 1
@@ -94,7 +94,7 @@ async def test_the_end_is_told_when_the_deletions_have_been_answered(harness):
         assert harness.told("WeedingEnded") == []
         await harness.run(3)
     (told,) = harness.told("WeedingEnded")
-    assert told.numbers["deleted"] == 2
+    assert told.deleted == 2
     assert harness.reasons()[-3:] == ["PodWeeded", "PodWeeded", "WeedingEnded"]
 
 
@@ -106,4 +106,4 @@ async def test_pods_that_were_gone_are_not_among_the_deleted(harness):
         await harness.run(5)
     _ = await harness.lose()
     (told,) = harness.told("WeedingEnded")
-    assert told.numbers["deleted"] == len(harness.names()) == 1
+    assert told.deleted == len(harness.names()) == 1

@@ -162,7 +162,7 @@ async def test_who_asked_and_why_is_told_and_is_an_event_on_the_service(lab):
     assert told.message.startswith("alice requested weeding for kube-apiserver (KCM hangs): pods")
     assert told.event
     assert (told.resource.kind, told.resource.name) == ("Service", "kube-apiserver")
-    assert (told.numbers["author"], told.numbers["action"]) == ("alice", "Weed")
+    assert (told.author, told.action) == ("alice", "Weed")
 
 
 async def test_the_pause_that_was_overridden_is_told(harness):
@@ -198,7 +198,7 @@ async def test_a_recovery_that_nobody_asked_for_is_no_event_and_names_nobody(har
     await harness.recover(SCHEDULER)
     (told,) = harness.told("WeedingStarted")
     assert not told.event
-    assert "author" not in told.numbers
+    assert told.author is None
     assert harness.recovery().asked is None
 
 

@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 from starlette.types import ASGIApp
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from app.core.kube.reviews import Reviewer
 
 log = structlog.get_logger(__name__)
-
-EVERYBODY: Final = NoAuthentication()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ async def open_gate(
     authority: AccessAuthority
     match exposure.mode:
         case AuthMode.NONE:
-            authenticator, authority = EVERYBODY, ByRole(decisions)
+            authenticator, authority = NoAuthentication(), ByRole(decisions)
         case AuthMode.TOKEN:
             assert tokens is not None  # noqa: S101 - the settings see to it
             authenticator, authority = TokenFileAuthenticator(tokens), ByRole(decisions)

@@ -10,9 +10,15 @@ from enum import IntFlag
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from app.core.model.probing import NoticeKind, ProbeResult, VerdictReason
+from app.core.model.probing import ProbeResult, VerdictReason
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import (
+    Notice,
+    Probed,
+    ScalingRunBegan,
+    ScalingRunEnded,
+    ShootForgotten,
+)
 
 STEP: Final = 15.0
 """Seconds in a bucket."""
@@ -140,24 +146,24 @@ class Plots:
 
     def note(self, notice: Notice) -> None:
         """Record a probe, or the begin or end of a scaling run; drop the series of a shoot that is gone."""
-        numbers = notice.numbers
-        if notice.kind is NoticeKind.LIFECYCLE and notice.reason == "ShootForgotten":
-            self._series.pop(notice.namespace, None)
-        elif notice.kind is NoticeKind.LOOK:
-            share, leases = None, numbers.get("leases")
-            if leases and (total := leases["fresh"] + leases["expired"] + leases["unknown"]):
-                share = leases["expired"] / total
-            results = (numbers.get("probes") or {}).values()
-            way_lost = not leases and any(each != ProbeResult.SUCCESS for each in results)
-            failed = Mark.FAILED if numbers.get("failed") or way_lost else Mark(0)
-            marks = failed | _KEPT_BACK.get(notice.reason, Mark(0))
-            self._kept(notice.namespace).probed(notice.at, share, marks)
-        elif notice.kind is NoticeKind.SCALE and "flow" in numbers:
-            series, direction = self._kept(notice.namespace), Direction(numbers["direction"])
-            if numbers["flow"] == "started":
-                series.run_began(notice.at, direction)
-            else:
-                series.run_ended(notice.at, direction)
+        match notice:
+            case ShootForgotten():
+                self._series.pop(notice.namespace, None)
+            case Probed():
+                share, leases = None, notice.leases
+                if leases and (total := leases["fresh"] + leases["expired"] + leases["unknown"]):
+                    share = leases["expired"] / total
+                results = notice.probes.values()
+                way_lost = not leases and any(each != ProbeResult.SUCCESS for each in results)
+                failed = Mark.FAILED if notice.failed or way_lost else Mark(0)
+                marks = failed | _KEPT_BACK.get(notice.reason, Mark(0))
+                self._kept(notice.namespace).probed(notice.at, share, marks)
+            case ScalingRunBegan():
+                self._kept(notice.namespace).run_began(notice.at, notice.direction)
+            case ScalingRunEnded():
+                self._kept(notice.namespace).run_ended(notice.at, notice.direction)
+            case _:
+                return
 
     def _kept(self, namespace: str) -> Series:
         series = self._series.setdefault(namespace, Series())

@@ -279,25 +279,24 @@ class Browsers:
             accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
             as_page = b"text/html" in accepted and MEDIA_TYPE.encode() not in accepted
             if as_page and (scope["path"] in PATHS or scope["path"].startswith(_SHOOTS)):
-                send = _AsPage(scope, receive, send).send
+                send = _as_page(scope, receive, send)
             await self._app(scope, receive, send)
 
 
-class _AsPage:
-    """Passes an answer on, or replaces it by a page if it is a problem."""
+def _as_page(scope: Scope, receive: Receive, send: Send) -> Send:
+    """A `send` that passes an answer on, or replaces it by a page if it is a problem."""
+    state = scope.setdefault("state", {})
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._scope, self._receive, self._send = scope, receive, send
-        self._state = scope.setdefault("state", {})
-
-    async def send(self, message: Message) -> None:
-        problem = self._state.get("problem")
+    async def replaced(message: Message) -> None:
+        problem = state.get("problem")
         if problem is None:
-            await self._send(message)
+            await send(message)
         elif message["type"] == "http.response.start":
             dropped = {b"content-type", b"content-length"}
             headers = [each for each in message["headers"] if each[0].lower() not in dropped]
-            response = page("problem.html", problem=problem, path=self._scope["path"])
+            response = page("problem.html", problem=problem, path=scope["path"])
             response.status_code = message["status"]
             response.raw_headers.extend(headers)
-            await response(self._scope, self._receive, self._send)
+            await response(scope, receive, send)
+
+    return replaced

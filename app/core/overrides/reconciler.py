@@ -22,11 +22,16 @@ from app.core.model.overrides import (
     Pause,
     ScaleRequest,
 )
-from app.core.model.probing import NoticeKind
 from app.core.model.workloads import ResourceRef
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
-from app.core.reporting.notices import Notice, NoticeBus, Severity
+from app.core.reporting.notices import (
+    Notice,
+    NoticeBus,
+    OverrideChanged,
+    OverrideNotice,
+    Severity,
+)
 from app.core.tasks import happens
 
 if TYPE_CHECKING:
@@ -230,14 +235,7 @@ class OverrideReconciler:
         now: float,
         severity: Severity = Severity.INFO,
     ) -> Notice:
-        numbers = {
-            "action": "EndOverride" if reason == ENDED else "SetOverride",
-            "override": "pause",
-            "until": rfc3339(pause.until),
-            "scope": str(pause.scope),
-        }
-        return Notice(
-            NoticeKind.OVERRIDE,
+        return OverrideChanged(
             ALL_SHOOTS if self._cache.covers_all(pause) else pause.id.namespace,
             now,
             reason,
@@ -247,7 +245,11 @@ class OverrideReconciler:
             resource_uid=pause.id.uid,
             about_namespace=pause.id.namespace,
             event=text,
-            numbers=numbers if author is None else {**numbers, "author": author},
+            action="EndOverride" if reason == ENDED else "SetOverride",
+            override="pause",
+            until=rfc3339(pause.until),
+            scope=pause.scope,
+            author=author,
         )
 
     def _hold_ended(self, uid: str, namespace: str, hold: Hold, now: float) -> Notice:
@@ -257,15 +259,21 @@ class OverrideReconciler:
             how, by = f"ended at {rfc3339(hold.until)}", None
         who = "" if by is None else f" by {by}"
         text = f"the hold of {namespace} by {hold.author} {how}{who}: {hold.reason}"
-        numbers = {"action": "EndOverride", "override": "hold", "operation": hold.operation}
-        numbers |= {} if by is None else {"author": by}
-        return Notice(NoticeKind.OVERRIDE, namespace, now, HOLD_ENDED, text, numbers=numbers)
+        return OverrideChanged(
+            namespace,
+            now,
+            HOLD_ENDED,
+            text,
+            action="EndOverride",
+            override="hold",
+            operation=hold.operation,
+            author=by,
+        )
 
     def _lost(self, kind: str, why: str, now: float) -> Notice:
         """A kind is no longer there, or must not be read any more, so that none of it is in force."""
         text = f"there are no {kind} any more: {why}"
-        return Notice(
-            NoticeKind.OVERRIDE,
+        return OverrideNotice(
             ALL_SHOOTS,
             now,
             OFF,

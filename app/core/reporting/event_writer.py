@@ -20,7 +20,14 @@ from app.core.model.instants import rfc3339
 from app.core.model.probing import NoticeKind
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import EmitEvent
-from app.core.reporting.notices import Notice, Severity
+from app.core.reporting.notices import (
+    Notice,
+    OverrideChanged,
+    PodJudged,
+    RecoveryBegan,
+    ResourceScaled,
+    Severity,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -290,8 +297,11 @@ def event(
         "name": resource.name,
     }
     # What was done to the resource, or was about to be done.
-    numbers = notice.numbers
-    action = numbers.get("action") or _ACTIONS.get(numbers.get("direction", ""), "Probe")
+    action = "Probe"
+    if isinstance(notice, OverrideChanged | RecoveryBegan | PodJudged):
+        action = notice.action or action
+    elif isinstance(notice, ResourceScaled):
+        action = _ACTIONS[notice.direction]
     troubling = notice.severity in {Severity.WARNING, Severity.ERROR}
     return {
         "apiVersion": "events.k8s.io/v1",

@@ -8,16 +8,20 @@ import sys
 from collections import OrderedDict, deque
 from enum import Enum, unique
 from itertools import chain
-from typing import Final, NamedTuple, assert_never
+from typing import Final, NamedTuple
 
 from app.core.errors import trimmed
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import (
+    EndpointNotice,
+    Notice,
+    Probed,
+    VerdictChanged,
+    WeedingNotice,
+)
 
-PROBE: Final = "probe"
-"""Key in the numbers of a notice: the name of the endpoint probe that it is about."""
 # Estimated size of an entry in bytes, without its message.
 _ENTRY_BYTES: Final = 256
 # Maximum number of namespaces, the most recent ones; the weeder also reports on namespaces that never were a shoot.
@@ -58,19 +62,17 @@ class _Shelf(Enum):
 
 
 def _shelf(notice: Notice) -> _Shelf:
-    if PROBE in notice.numbers:
-        return _Shelf.ENDPOINTS
-    match notice.kind:
-        case NoticeKind.LOOK:
-            return _Shelf.TROUBLE if notice.numbers.get("failed") else _Shelf.ROUTINE
-        case NoticeKind.VERDICT:
+    match notice:
+        case EndpointNotice():
+            return _Shelf.ENDPOINTS
+        case Probed():
+            return _Shelf.TROUBLE if notice.failed else _Shelf.ROUTINE
+        case VerdictChanged():
             return _Shelf.TROUBLE
-        case NoticeKind.SCALE | NoticeKind.OVERRIDE | NoticeKind.LIFECYCLE:
-            return _Shelf.ACTIONS
-        case NoticeKind.WEED:
+        case WeedingNotice():
             return _Shelf.WEEDING
         case _:
-            assert_never(notice.kind)
+            return _Shelf.ACTIONS
 
 
 class _ShootHistory:
@@ -91,7 +93,7 @@ class _ShootHistory:
         """
         shelf, message = _shelf(notice), trimmed(notice.message)
         entries = self._entries.setdefault(shelf, deque())
-        if notice.kind is NoticeKind.LOOK and self._last > of_all and entries:
+        if isinstance(notice, Probed) and self._last > of_all and entries:
             last = entries[-1]
             said = (last.number, last.kind, last.verdict, last.reason, last.message)
             if said == (self._last, notice.kind, notice.verdict, notice.reason, message):

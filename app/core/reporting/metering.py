@@ -3,14 +3,26 @@
 import collections
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbeOutcome
 from app.core.model.policy import Loop, ProberPolicy
-from app.core.model.probing import NoticeKind, ProbeResult, RequestKind
+from app.core.model.probing import ProbeResult, RequestKind
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import (
+    EndpointWorkerFailed,
+    Notice,
+    PodJudged,
+    Probed,
+    ProtectionAbandoned,
+    ProtectionBegan,
+    RecoveryFailed,
+    ResourceScaled,
+    RunnerFailed,
+    ScalingRunBegan,
+    ScalingRunEnded,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
@@ -63,20 +75,28 @@ class Metering:
 
     def note(self, notice: Notice) -> None:
         """Counts `notice`."""
-        numbers = notice.numbers
-        match notice.kind:
-            case NoticeKind.LOOK:
+        metrics = self._metrics
+        match notice:
+            case Probed():
                 self._count_probe(notice)
-            case NoticeKind.SCALE if "flow" in numbers:
-                self._count_run(notice)
-            case NoticeKind.SCALE if "result" in numbers:
+            case ScalingRunBegan():
+                self._run_began(notice)
+            case ScalingRunEnded():
+                self._run_ended(notice)
+            case ResourceScaled():
                 self._count_resource(notice)
-            case NoticeKind.LIFECYCLE | NoticeKind.WEED:
-                self._count_reason(notice)
-            case NoticeKind.SCALE | NoticeKind.VERDICT | NoticeKind.OVERRIDE:
-                return
+            case ProtectionBegan():
+                metrics.meltdowns.inc()
+            case ProtectionAbandoned():
+                metrics.abandoned.inc()
+            case RunnerFailed() | EndpointWorkerFailed():
+                metrics.runner_failures.labels(Loop.PROBER).inc()
+            case RecoveryFailed():
+                metrics.runner_failures.labels(Loop.WEEDER).inc()
+            case PodJudged():
+                metrics.weeder_deletions.labels(notice.service, notice.result).inc()
             case _:
-                assert_never(notice.kind)
+                return
 
     def keep(self, namespaces: Container[str]) -> None:
         """Drops the counts of all other namespaces."""
@@ -84,71 +104,54 @@ class Metering:
         self._detected = {each for each in self._detected if each in namespaces}
         self._descents = {k: v for k, v in self._descents.items() if k in namespaces}
 
-    def _count_probe(self, notice: Notice) -> None:
-        numbers, namespace = notice.numbers, notice.namespace
-        for probe, result in numbers["probes"].items():
+    def _count_probe(self, notice: Probed) -> None:
+        namespace = notice.namespace
+        for probe, result in notice.probes.items():
             if (counter := self._probes.get((probe, result))) is None:
                 counter = self._probes[probe, result] = self._metrics.probes.labels(probe, result)
             counter.inc()
             if result != ProbeResult.SUCCESS and self._metrics.per_shoot:
                 self.shoots.probe_failures[namespace, probe] += 1
-        for probe, seconds in numbers["durations"].items():
+        for probe, seconds in notice.durations.items():
             if (durations := self._durations.get(probe)) is None:
                 durations = self._durations[probe] = self._metrics.probe_duration.labels(probe)
             durations.observe(seconds)
-        self._metrics.probe_lag.observe(numbers["lag"])
-        if numbers.get("postponed"):
+        self._metrics.probe_lag.observe(notice.lag)
+        if notice.postponed:
             self._metrics.probes_postponed.inc()
-        if numbers["failed"]:
+        if notice.failed:
             return
-        if (
-            known_since := numbers["known_since"]
-        ) is None:  # its leases are below the limit: no outage
+        if notice.known_since is None:  # its leases are below the limit: no outage
             self._detected.discard(namespace)
         descent = self._descents.get(namespace)
         if descent is not None and not descent.looked:
-            descent.looked, descent.known_since = True, known_since
+            descent.looked, descent.known_since = True, notice.known_since
 
-    def _count_run(self, notice: Notice) -> None:
-        direction, namespace = notice.numbers["direction"], notice.namespace
-        if notice.numbers["flow"] != "ended":
-            if direction == Direction.DOWN:
-                self._descents[namespace] = _Descent()
-            if self._metrics.per_shoot:
-                self.shoots.scale_attempts[namespace, direction] += 1
+    def _run_began(self, notice: ScalingRunBegan) -> None:
+        if notice.direction is Direction.DOWN:
+            self._descents[notice.namespace] = _Descent()
+        if self._metrics.per_shoot:
+            self.shoots.scale_attempts[notice.namespace, notice.direction] += 1
+
+    def _run_ended(self, notice: ScalingRunEnded) -> None:
+        self._metrics.scale_duration.labels(notice.direction).observe(notice.seconds)
+        if notice.direction is not Direction.DOWN:
             return
-        self._metrics.scale_duration.labels(direction).observe(notice.numbers["seconds"])
-        if direction != Direction.DOWN:
-            return
+        namespace = notice.namespace
         descent = self._descents.pop(namespace, _Descent())
         known, requested = descent.known_since, descent.first_request
         if known is not None and requested is not None and namespace not in self._detected:
             self._detected.add(namespace)
             self._metrics.detection.observe(max(requested - known, 0.0))
 
-    def _count_resource(self, notice: Notice) -> None:
-        numbers, resource = notice.numbers, str(notice.resource)
-        direction, result, trigger = numbers["direction"], numbers["result"], numbers["trigger"]
-        self._metrics.scale_operations.labels(direction, resource, result, trigger).inc()
-        at, descent = numbers.get("requested_at"), self._descents.get(notice.namespace)
-        if direction == Direction.DOWN and at is not None and descent is not None:
+    def _count_resource(self, notice: ResourceScaled) -> None:
+        direction, resource = notice.direction, str(notice.resource)
+        labels = direction, resource, notice.result, notice.trigger
+        self._metrics.scale_operations.labels(*labels).inc()
+        at, descent = notice.requested_at, self._descents.get(notice.namespace)
+        if direction is Direction.DOWN and at is not None and descent is not None:
             first = descent.first_request
             descent.first_request = at if first is None else min(first, at)
-
-    def _count_reason(self, notice: Notice) -> None:
-        numbers = notice.numbers
-        match notice.reason:
-            case "MeltdownProtectionStarted":
-                self._metrics.meltdowns.inc()
-            case "ProtectionAbandoned":
-                self._metrics.abandoned.inc()
-            case "RunnerFailed":
-                self._metrics.runner_failures.labels(numbers.get("loop", Loop.PROBER)).inc()
-            case "PodWeeded" | "PodNotWeeded" | "WeedingCapped":
-                pods = self._metrics.weeder_deletions.labels(numbers["service"], numbers["result"])
-                pods.inc()
-            case _:
-                return
 
 
 _RESULTS: Final = {

@@ -1,16 +1,24 @@
-"""The notice: one record of something that happened, from which log, metrics, history and Events are made."""
+"""Notices: a record of each thing that happens, from which log, metrics, history, Events and the stream are made.
+
+A class for each thing, so that subscribers match on it and read its facts as fields.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import structlog
 
+from app.core.model.endpoints import CachedResult, GateReason
 from app.core.model.instants import rfc3339
-from app.core.model.probing import NoticeKind, Verdict
-from app.core.model.workloads import ResourceRef
+from app.core.model.overrides import Scope
+from app.core.model.policy import Loop
+from app.core.model.probing import NoticeKind, ProbeResult, RequestKind, ShootState, Verdict
+from app.core.model.scaling_runs import StepResult, Trigger
+from app.core.model.weeding import DeletionResult
+from app.core.model.workloads import Direction, ResourceRef
 
 log = structlog.get_logger(__name__)
 
@@ -26,15 +34,20 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that happened to one shoot, or to all (`ALL_SHOOTS`)."""
+    """Something that happened to one shoot, or to all (`ALL_SHOOTS`).
 
-    kind: NoticeKind
+    Its class says what. The fields that a class adds are the facts behind it, by the names that the log has, unless
+    `_NUMBERS` has another one; None: does not apply.
+    """
+
+    kind: ClassVar[NoticeKind]
     namespace: str
     at: float
     reason: str
     """In CamelCase; also the reason of the Event."""
     message: str
     severity: Severity = Severity.INFO
+    _: KW_ONLY
     verdict: Verdict | None = None
     resource: ResourceRef | None = None
     resource_uid: str | None = None
@@ -43,8 +56,216 @@ class Notice:
     """Namespace of `resource`; None if it is `namespace`."""
     event: str | None = None
     """The note of the Kubernetes Event on `resource`, for its owner; None if there is no Event."""
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    """The facts behind it: counts, replicas, levels, seconds."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts that the class adds, by the name of the field."""
+        added = fields(self)[len(fields(Notice)) :]
+        return {each.name: getattr(self, each.name) for each in added}
+
+
+# Of the prober.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed(Notice):
+    """A probe has ended, or a contact between two probes has failed."""
+
+    kind: ClassVar = NoticeKind.LOOK
+    failed: bool
+    probes: Mapping[RequestKind, ProbeResult]
+    durations: Mapping[RequestKind, float]
+    seconds: float
+    leases: Mapping[str, int] | None
+    """How many are fresh, expired, unknown and excluded; None in endpoint mode, and without a reading."""
+    lag: float = 0.0
+    known_since: float | None = None
+    """When the outage that the reading shows could be known."""
+    state: ShootState | None = None
+    postponed: bool | None = None
+    """The shoot has used up its share of time (rules 4.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictChanged(Notice):
+    """The verdict of a shoot, or its reason, is another one."""
+
+    kind: ClassVar = NoticeKind.VERDICT
+    would_be: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingNotice(Notice):
+    """Something that happened in a scaling run."""
+
+    kind: ClassVar = NoticeKind.SCALE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingRunBegan(ScalingNotice):
+    """A scaling run begins."""
+
+    flow: str = field(default="started", init=False)
+    direction: Direction
+    operation: str
+    trigger: Trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingRunEnded(ScalingNotice):
+    """A scaling run has ended."""
+
+    flow: str = field(default="ended", init=False)
+    direction: Direction
+    seconds: float
+    operation: str
+    trigger: Trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceScaled(ScalingNotice):
+    """What became of a resource in a scaling run."""
+
+    direction: Direction
+    result: StepResult
+    trigger: Trigger
+    operation: str
+    before: int | None
+    after: int | None
+    requested_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationInvalid(ScalingNotice):
+    """An annotation of ours has a value that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleChanged(Notice):
+    """A change in the life of a shoot's probing, or in how often it is probed."""
+
+    kind: ClassVar = NoticeKind.LIFECYCLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectionBegan(LifecycleChanged):
+    """Protection of a shoot has begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectionAbandoned(LifecycleChanged):
+    """Probing ended while protection was active."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShootForgotten(LifecycleChanged):
+    """The Cluster of a shoot is gone, and so is all that was kept of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerFailed(LifecycleChanged):
+    """The loop of one shoot failed, and is started again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointNotice(Notice):
+    """Something that concerns an endpoint probe."""
+
+    kind: ClassVar = NoticeKind.LIFECYCLE
+    probe: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointResultChanged(EndpointNotice):
+    """A target of an endpoint probe has another result."""
+
+    target: str
+    result: CachedResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointWorkerFailed(EndpointNotice):
+    """The loop of one target failed, and is started again."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateChanged(EndpointNotice):
+    """A gate has opened, closed or gone blind."""
+
+    gate: GateReason
+
+
+# Of what people decide.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverrideNotice(Notice):
+    """Something that concerns what people have decided."""
+
+    kind: ClassVar = NoticeKind.OVERRIDE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverrideChanged(OverrideNotice):
+    """A pause, a hold or an ignore-scaling is in force from now on, or no longer."""
+
+    action: str
+    """`SetOverride` or `EndOverride`."""
+    override: str
+    until: str | None = None
+    scope: Scope | None = None
+    operation: str | None = None
+    author: str | None = None
+    """Who did it, if that is known."""
+    replicas: int | None = None
+
+
+# Of the weeder.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeedingNotice(Notice):
+    """Something that the weeder did, or left alone, for a service."""
+
+    kind: ClassVar = NoticeKind.WEED
+    service: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryBegan(WeedingNotice):
+    """A recovery begins, or waits for its turn."""
+
+    recovery: int
+    wait_seconds: float | None = None
+    author: str | None = None
+    action: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryEnded(WeedingNotice):
+    """A recovery has ended."""
+
+    recovery: int
+    deleted: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryFailed(WeedingNotice):
+    """A recovery failed, and is started again."""
+
+    loop: str = field(default=Loop.WEEDER, init=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodJudged(WeedingNotice):
+    """A pod was deleted for a service, or was not although it waits for it."""
+
+    pod: str
+    result: DeletionResult
+    action: str | None = None
 
 
 Subscriber = Callable[[Notice], None]
@@ -85,7 +306,7 @@ _INSTANTS: Final = frozenset({"requested_at", "known_since"})
 def journal(notice: Notice) -> None:
     """Logs `notice`; a subscriber of the bus. Probes are logged at debug level, whatever their result."""
     severity = notice.severity
-    if notice.kind is NoticeKind.LOOK:
+    if isinstance(notice, Probed):
         severity = Severity.DEBUG
         # There are hundreds a second, and the level hides them. The class says so: creating a logger costs more.
         if not structlog.get_config()["wrapper_class"].is_enabled_for(None, logging.DEBUG):
@@ -97,9 +318,9 @@ def journal(notice: Notice) -> None:
         "verdict": notice.verdict,
         "resource": None if notice.resource is None else str(notice.resource),
     }
-    numbers = dict(_number(name, value) for name, value in notice.numbers.items())
-    fields = {**numbers, **found}  # numbers must not overwrite the fields that identify the notice
-    shown = {name: fields[name] for name in (*found, *numbers) if fields[name] is not None}
+    numbers = dict(_number(name, value) for name, value in notice.facts.items())
+    known = {**numbers, **found}  # numbers must not overwrite the fields that identify the notice
+    shown = {name: known[name] for name in (*found, *numbers) if known[name] is not None}
     getattr(log, severity)(notice.message, **shown)
 
 

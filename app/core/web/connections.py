@@ -113,7 +113,7 @@ class Connection(H11Protocol):
     def __init__(
         self, config: uvicorn.Config, state: ServerState, line: Line, stopping: asyncio.Event
     ) -> None:
-        super().__init__(config, state, {"stopping": stopping})
+        super().__init__(config, state, {})
         self.app = self._answer
         self._stopping = stopping
         self._line = line

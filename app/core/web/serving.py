@@ -9,7 +9,7 @@ import contextlib
 import os
 import socket
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import uvicorn
@@ -42,12 +42,6 @@ _EACH: Final = 256
 
 class AddressUnavailable(WatchdogError):
     """An address cannot be listened on."""
-
-
-def stopping_of(scope: Mapping[str, Any]) -> asyncio.Event:
-    """Returns an event that is set when the server stops: an endless answer must end then, or is cut off."""
-    found = scope.get("state", {}).get("stopping")
-    return found if isinstance(found, asyncio.Event) else asyncio.Event()
 
 
 class _Server(uvicorn.Server):
@@ -179,7 +173,7 @@ class HttpServer:
 
     Args:
         name: what is served, for messages.
-        app: any ASGI application; `stopping_of` its requests says when endless answers have to end.
+        app: any ASGI application; who stops the server has ended its endless answers before, or they are cut off.
         host: the address; empty for all.
         port: 0 for any free port.
         most: maximum number of connections; None stands for 512.

@@ -13,8 +13,7 @@ from typing import Final
 
 from app.core.clock import Clock
 from app.core.model.endpoints import EndpointProbeSpec, GateReason
-from app.core.model.probing import NoticeKind
-from app.core.reporting.notices import Notice, NoticeBus, Severity
+from app.core.reporting.notices import GateChanged, NoticeBus, Severity
 from app.prober.rules.gates import GateVerdict, lifespan
 
 # Seconds that are added to timers: the event loop's have whole milliseconds, and may fire up to one early.
@@ -126,14 +125,14 @@ class Gates:
 
     def _report(self, reason: str, probe: EndpointProbeSpec, gate: GateVerdict, at: float) -> None:
         troubling = gate.closed or gate.reason.blind
-        notice = Notice(
-            NoticeKind.LIFECYCLE,
+        notice = GateChanged(
             self._namespace,
             at,
             reason,
             gate.message,
             Severity.WARNING if troubling else Severity.INFO,
-            numbers={"probe": probe.name, "gate": gate.reason},
+            probe=probe.name,
+            gate=gate.reason,
         )
         self._notice_bus.publish(notice)
 

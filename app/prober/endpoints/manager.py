@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeType
-from app.core.model.probing import NoticeKind
 from app.core.ports import STALE
-from app.core.reporting.notices import Notice, Severity
+from app.core.reporting.notices import EndpointWorkerFailed, Severity
 from app.core.tasks import tell
 from app.prober.endpoints.gates import Gates, GateView
 from app.prober.endpoints.worker import EndpointResultView, ProbeTarget, Worker
@@ -203,14 +202,14 @@ class WorkerManager:
     def _crashed(self, worker: Worker, error: Exception) -> None:
         probe, target = worker.probe.name, str(worker.target)
         what = f"the worker of probe {probe} on {target}"
-        notice = Notice(
-            NoticeKind.LIFECYCLE,
+        notice = EndpointWorkerFailed(
             self.namespace,
             self.clock.now(),
             "RunnerFailed",
             f"{what} failed and is started again: {type(error).__name__}",
             Severity.ERROR,
-            numbers={"probe": probe, "target": target},
+            probe=probe,
+            target=target,
         )
         self.notice_bus.publish(notice)
 

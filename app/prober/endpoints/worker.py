@@ -16,8 +16,7 @@ from app.core.model.endpoints import (
     TargetAddress,
     Waiting,
 )
-from app.core.model.probing import NoticeKind
-from app.core.reporting.notices import Notice, Severity
+from app.core.reporting.notices import EndpointResultChanged, Severity
 from app.prober.rules import probe_worker as rules
 from app.prober.rules.gates import GateInputs
 from app.prober.rules.probe_worker import PeriodAction, WorkerInputs, WorkerState
@@ -211,14 +210,15 @@ class Worker:
     def _report(self, result: CachedResult, *, first: bool) -> None:
         probe, failed = self.probe, result is CachedResult.FAILURE
         severity = Severity.DEBUG if first else Severity.INFO
-        notice = Notice(
-            NoticeKind.LIFECYCLE,
+        notice = EndpointResultChanged(
             self._manager.namespace,
             self.state.since,
             "EndpointProbeFailed" if failed else "EndpointProbeSucceeded",
             f"{probe.type} probe {probe.name} of {self.target}: {result}: {self._said}",
             Severity.WARNING if failed else severity,
-            numbers={"probe": probe.name, "target": str(self.target), "result": result},
+            probe=probe.name,
+            target=str(self.target),
+            result=result,
         )
         self._manager.notice_bus.publish(notice)
 

@@ -11,7 +11,6 @@ from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled
 from app.core.model import workloads
 from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest, ScaleRequest
-from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import (
     OperationPhase,
     PlannedResource,
@@ -20,7 +19,7 @@ from app.core.model.scaling_runs import (
     ScalingRunStatus,
 )
 from app.core.model.workloads import Patch, ResourceRef, WorkloadView
-from app.prober import messages
+from app.core.reporting.notices import OverrideChanged
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
@@ -370,22 +369,20 @@ class Dependents:
         done = "set" if order.ignored else "removed"
         why = "" if order.reason is None else f": {order.reason}"
         text = redaction.clean(f"{order.author} {done} ignore-scaling of {order.ref}{why}")
-        messages.publish(
-            self._env,
-            NoticeKind.OVERRIDE,
+        notice = OverrideChanged(
             order.namespace,
+            self._env.clock.now(),
             "OverrideSet" if order.ignored else "OverrideEnded",
             text,
             resource=order.ref,
             resource_uid=after.uid,
             event=text,
-            numbers={
-                "action": "SetOverride" if order.ignored else "EndOverride",
-                "override": "ignore-scaling",
-                "author": order.author,
-                "replicas": after.replicas,
-            },
+            action="SetOverride" if order.ignored else "EndOverride",
+            override="ignore-scaling",
+            author=order.author,
+            replicas=after.replicas,
         )
+        self._env.notice_bus.publish(notice)
 
     async def _read(
         self, namespace: str, ref: ResourceRef, *, spare_until: float | None = None

@@ -210,15 +210,15 @@ class Show:
     # Telling.
 
     def _scene(self, performance: Performance) -> None:
-        scene, timing = performance.scene, performance.scene.timing
+        scene = performance.scene
         who, number = self._who(performance), performance.number
-        if performance.ended is not None and timing.lasting:
+        if performance.ended is not None and scene.lasting:
             mine, theirs = (self._by_scene(each)[number] for each in self._worlds)
             lost = in_words(compared(mine, theirs, _LOSSES))
             self._tell(f"scene {number} is over: {who}; {lost}")
             return
-        several = f"{timing.times} times " if timing.times > 1 else ""
-        how_long = f" ({several}for {format_duration(timing.lasting)})" if timing.lasting else ""
+        several = f"{scene.times} times " if scene.times > 1 else ""
+        how_long = f" ({several}for {format_duration(scene.lasting)})" if scene.lasting else ""
         self._tell(f"scene {number} begins: {who}: {scene.say}{how_long}")
 
     def _tell_changes(self, before: Mapping[str, ShootReport]) -> None:

@@ -1,25 +1,13 @@
 """Plays a scenario on one world, or on several in step, so that the same happens to each."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from app.core.clock import Clock
 from app.simulation.builders import World
 from app.simulation.parts import Fault
-from app.simulation.scenarios.actions import Touches
-from app.simulation.scenarios.scenario import (
-    Everyone,
-    Named,
-    Nobody,
-    Part,
-    Scenario,
-    Scene,
-    Since,
-    Some,
-)
+from app.simulation.scenarios.scenario import Part, Scenario, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +25,7 @@ class Performance:
     @property
     def ends(self) -> float:
         """The instant at which it is due to end."""
-        return self.began + self.scene.timing.whole
+        return self.began + self.scene.whole
 
 
 Audience = Callable[[Performance], None]
@@ -110,42 +98,30 @@ class Player:
 
     async def _pause(self, scene: Scene, began: float) -> None:
         """Waits until a scene is due; `began` is when the previous one began."""
-        pause = scene.timing.pause / self._speed
-        match scene.timing.since:
-            case Since.BEGIN:
-                await self._clock.sleep_until(began + pause)
-            case Since.END:
-                await self._until(lambda: not self.running)
-                await self._clock.sleep(pause)
-            case _:
-                assert_never(scene.timing.since)
+        pause = scene.pause / self._speed
+        if scene.after_end:
+            await self._until(lambda: not self.running)
+            await self._clock.sleep(pause)
+        else:
+            await self._clock.sleep_until(began + pause)
 
     # Who is in it.
 
     async def _free(self, scene: Scene) -> tuple[str, ...]:
         """Returns the shoots of a scene, as soon as they are available."""
-        match scene.chosen:
-            case Nobody():
-                return ()
-            case Everyone():
-                return await self._unhindered(scene, tuple(self._namespaces))
-            case Named(names):
-                return await self._unhindered(scene, names)
-            case Some(count):
-                return await self._next(count)
-            case _:
-                assert_never(scene.chosen)
+        if isinstance(scene.chosen, int):
+            return await self._next(scene.chosen)
+        names = set(scene.chosen)
 
-    async def _unhindered(self, scene: Scene, names: tuple[str, ...]) -> tuple[str, ...]:
         def possible() -> bool:
-            touched = Counter[Touches]()
-            for each in self.running:
-                if each.scene.touches is not None and not set(names).isdisjoint(each.shoots):
-                    touched[each.scene.touches] += 1
-            return scene.touches is None or not touched[scene.touches]
+            """Whether no scene that runs changes the same of the same shoots."""
+            return scene.touches is None or not any(
+                each.scene.touches is scene.touches and names.intersection(each.shoots)
+                for each in self.running
+            )
 
         await self._until(possible)
-        return names
+        return scene.chosen
 
     async def _next(self, count: int) -> tuple[str, ...]:
         await self._until(lambda: bool(self._idle()))
@@ -164,17 +140,17 @@ class Player:
     # What happens in it.
 
     async def _perform(self, performance: Performance) -> None:
-        timing = performance.scene.timing
-        if not timing.lasting:
+        scene = performance.scene
+        if not scene.lasting:
             _ = self._begin(performance)
             await self._end(performance)
             return
         self._tell(performance)
-        for turn in range(timing.times):
-            await self._clock.sleep_until(performance.began + turn * timing.every)
+        for turn in range(scene.times):
+            await self._clock.sleep_until(performance.began + turn * scene.every)
             faults = self._begin(performance)
             try:
-                until = performance.began + turn * timing.every + timing.lasting
+                until = performance.began + turn * scene.every + scene.lasting
                 await self._clock.sleep_until(until)
             finally:
                 for fault in faults:

@@ -49,74 +49,38 @@ ALL: Final = "all"
 """Stands for all shoots."""
 
 
-@dataclass(frozen=True, slots=True)
-class Some:
-    """The next `count` shoots in turn that are in no other scene; fewer, but at least one, if there are not enough."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Shoots chosen by their short names."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Everyone:
-    """All shoots."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nobody:
-    """No shoot: the action affects the seed."""
-
-
-Chosen = Some | Named | Everyone | Nobody
-
-
-class Since(StrEnum):
-    """The instant from which the pause before a scene counts."""
-
-    BEGIN = "Begin"
-    """The begin of the previous scene; for the first one, that of the scenario."""
-    END = "End"
-    """The end of all previous scenes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The timing of a scene; durations in seconds."""
-
-    since: Since
-    pause: float
-    """The pause before the scene, the only duration that the demo's speed shortens."""
-    lasting: float
-    """The duration of the effect; 0 for an instantaneous action."""
-    times: int = 1
-    every: float = 0.0
-    """The period from one repetition to the next."""
-
-    @property
-    def whole(self) -> float:
-        """The total duration of the scene."""
-        return (self.times - 1) * self.every + self.lasting
+Chosen = int | tuple[str, ...]
+"""Whom a scene happens to: so many shoots, the next in turn that are in no other scene, at least one; or those of these
+names; no name: the seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One scene: an action, its target and its timing."""
+    """One scene: an action, its target and its timing; durations in seconds."""
 
     action: str
     """The name of the action."""
     say: str
     """A description for people."""
     chosen: Chosen
-    timing: Timing
     begin: Callable[[World, str], Fault | None]
     """Lets it happen to the shoot of a control-plane namespace; returns what ends it, if anything does."""
+    pause: float
+    """The pause before the scene, the only duration that the demo's speed shortens."""
+    after_end: bool = False
+    """Whether the pause counts from the end of all previous scenes; otherwise from the begin of the previous one, or
+    of the scenario."""
+    lasting: float = 0.0
+    """The duration of the effect; 0 for an instantaneous action."""
+    times: int = 1
+    every: float = 0.0
+    """The period from one repetition to the next."""
     touches: Touches | None = None
+
+    @property
+    def whole(self) -> float:
+        """The total duration of the scene."""
+        return (self.times - 1) * self.every + self.lasting
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,20 +261,18 @@ def _fit_pause(after: float | None, info: ValidationInfo) -> float | None:
 
 
 def _choice(value: object) -> Chosen:
-    """Reads a number, `all`, a name or a list of names."""
+    """Reads a number, `all`, a name or a list of names; `all` stays a name for now."""
     match value:
         case bool():
             pass
         case int() if value >= 1:
-            return Some(value)
+            return value
         case int():
             raise ValueError("must be 1 or more")
-        case str() if value == ALL:
-            return Everyone()
         case str():
-            return Named((value,))
+            return (value,)
         case list() if value and all(isinstance(each, str) for each in value):
-            return Named(tuple(dict.fromkeys(value)))
+            return tuple(dict.fromkeys(value))
         case _:
             pass
     raise ValueError("must be a number, all, or names of shoots")
@@ -327,7 +289,7 @@ class SceneKeys:
 
     do: Annotated[str, one_of("an action", ACTIONS)]
     options: Annotated[Options, Field(alias="with")] = field(default_factory=Options)
-    shoots: Annotated[Any, AfterValidator(_choice)] = field(default_factory=lambda: Some(1))
+    shoots: Annotated[Any, AfterValidator(_choice)] = 1
     after_end: DurationOrZero | None = None
     after: Annotated[DurationOrZero | None, _ALWAYS, AfterValidator(_fit_pause)] = None
     lasting: Annotated[
@@ -343,17 +305,23 @@ class SceneKeys:
     ] = None
     say: Line | None = None
 
-    def record(self) -> Scene:
-        action = ACTIONS[self.do]
-        since, pause = (
-            (Since.END, self.after_end or 0.0) if self.after is None else (Since.BEGIN, self.after)
-        )
+    def record(self, names: Sequence[str]) -> Scene:
+        """Returns the scene; `names` are those of all shoots."""
+        action, chosen = ACTIONS[self.do], self.shoots
+        if action.scope is ActionScope.SEED:
+            chosen = ()
+        elif chosen == (ALL,):
+            chosen = tuple(names)
         return Scene(
             self.do,
             self.say or action.about,
-            Nobody() if action.scope is ActionScope.SEED else self.shoots,
-            Timing(since, pause, self.lasting or 0.0, self.times or 1, self.every or 0.0),
+            chosen,
             lambda world, shoot: action.begin(world, shoot, self.options),
+            (self.after_end or 0.0) if self.after is None else self.after,
+            self.after is None,
+            self.lasting or 0.0,
+            self.times or 1,
+            self.every or 0.0,
             action.touches,
         )
 
@@ -419,7 +387,7 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     return Scenario(
         loaded.name,
         loaded.about,
-        tuple(each.record() for each in loaded.scenes),
+        tuple(each.record(names) for each in loaded.scenes),
         loaded.shoots,
         loaded.mode,
         loaded.canary,
@@ -449,7 +417,7 @@ def _check_scene(
     given = scene.get("with")
     options = given if isinstance(given, dict) else {}
     shoots = scene.get("shoots", 1)
-    named = [each for each in (shoots if isinstance(shoots, list) else [shoots]) if each != ALL]
+    named = shoots if isinstance(shoots, list) else [] if shoots == ALL else [shoots]
     for each in named:
         if isinstance(each, str) and each not in names:
             nearby = nearest(each, names)

@@ -11,9 +11,10 @@ from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model.callers import Caller, Role
 from app.core.model.probing import NoticeKind
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import OverrideChanged
 from app.core.tasks import Tasks
 from tests.api.fakes import application, context
+from tests.support.notices import OF_KIND
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,8 @@ class Client:
             "type": "http", "method": "GET", "path": "/api/v1/events", "raw_path": b"/api/v1/events",
             "query_string": query.encode(), "headers": headers, "http_version": "1.1", "scheme": "http",
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "root_path": "",
-            "state": {"caller": Caller(caller, Role.ADMIN), "stopping": (stopping := asyncio.Event())},
+            "state": {"caller": Caller(caller, Role.ADMIN)},
         }  # fmt: skip
-        self.stopping = stopping
         self.app, self.clock = app, clock
         self.status, self.headers, self.complete = None, {}, False
         self.text = ""
@@ -159,10 +159,9 @@ class Harness:
     async def run(self, seconds):
         await self.clock.sleep(seconds)
 
-    def note(self, kind, namespace, **numbers):
-        self.streams.publisher.note(
-            Notice(kind, namespace, self.clock.now(), "Reason", "text", numbers=numbers)
-        )
+    def note(self, kind, namespace, **facts):
+        of = OverrideChanged if kind is NoticeKind.OVERRIDE and facts else OF_KIND[kind]
+        self.streams.publisher.note(of(namespace, self.clock.now(), "Reason", "text", **facts))
 
     def look(self, *namespaces):
         for each in namespaces:

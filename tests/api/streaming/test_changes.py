@@ -11,26 +11,12 @@ from app.core.model import workloads as ann
 from app.core.model.overrides import API_PAUSE
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind
-from app.core.model.scaling_runs import (
-    OperationPhase,
-    RunStep,
-    ScalingRunStatus,
-    StepPhase,
-    Trigger,
-)
-from app.core.model.weeding import (
-    Cause,
-    DeletedPod,
-    DeletionResult,
-    End,
-    Phase,
-    RecoveryStatus,
-    ServiceKey,
-    ServiceStatus,
-)
+from app.core.model.scaling_runs import OperationPhase, RunStep, StepPhase, Trigger
+from app.core.model.weeding import End, Phase, ServiceKey
 from app.core.model.workloads import Direction
 from app.core.ports import SeedChange, Watched
 from app.core.reporting.audit import Attempt
+from tests.api import facts
 from tests.api.facts import (
     HOME,
     KCM,
@@ -40,6 +26,7 @@ from tests.api.facts import (
     pause,
     protected,
     request,
+    run,
     workload,
 )
 
@@ -48,25 +35,17 @@ ETCD = ServiceKey(NAMESPACE, "etcd-main-client")
 
 
 def operation(phase=OperationPhase.RUNNING, step=StepPhase.WAITING, name="op-1"):
-    steps = (RunStep(KCM, 0, step),)
-    return ScalingRunStatus(
-        name, NAMESPACE, Direction.DOWN, Trigger.AUTO, phase, NOW, started=NOW, steps=steps
-    )
+    how = {"direction": Direction.DOWN, "trigger": Trigger.AUTO, "started": NOW}
+    return run(name, phase=phase, steps=(RunStep(KCM, 0, step),), **how)
 
 
 def recovery(deletions=0, **more):
-    found = tuple(
-        DeletedPod(f"pod-{n}", "uid", None, NOW, DeletionResult.DELETED, "main", 40.0)
-        for n in range(deletions)
-    )
-    return RecoveryStatus(
-        1, ETCD, Cause.BECAME_READY, more.pop("phase", Phase.WATCHING), NOW, NOW, NOW + 300,
-        deletions=found, **more,
-    )  # fmt: skip
+    found = tuple(facts.deleted(f"pod-{n}") for n in range(deletions))
+    return replace(facts.recovery(ETCD, NOW, deletions=found), **more)
 
 
 def service(*recoveries):
-    return ServiceStatus(ETCD, ready=True, since=NOW, recoveries=recoveries)
+    return facts.service(*recoveries, key=ETCD)
 
 
 def watched(shoots, monkeypatch):

@@ -66,6 +66,7 @@ async def test_a_change_reaches_many_and_they_do_not_hold_up_the_stop_that_each_
         await asyncio.gather(*(reader.readuntil(b"a change for all") for reader, _ in clients))
     loop = asyncio.get_running_loop()
     began = loop.time()
+    harness.streams.stop()
     server.stop()
     await serving
     assert loop.time() - began < 1

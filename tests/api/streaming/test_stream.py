@@ -360,14 +360,6 @@ async def test_a_process_that_stops_ends_every_stream_at_once_and_begins_no_othe
     assert (await harness.listen()).status == 503
 
 
-async def test_a_server_that_stops_ends_its_streams_at_once(harness):
-    client = await harness.listen()
-    client.stopping.set()
-    await harness.run(0.01)
-    assert client.complete
-    assert client.names == ["end"]
-
-
 async def test_a_stream_that_has_not_begun_ends_as_well(shoots):
     harness = Harness.create(shoots=shoots, start=False)
     client = harness.begin()

@@ -1,7 +1,6 @@
 """The commands: which record each command line gives, what is printed, and the exit codes."""
 
 import io
-import re
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from unittest.mock import Mock
@@ -25,7 +24,7 @@ from app.core.config.settings import (
     VersionSettings,
     WeederSettings,
 )
-from app.core.config.values import FileKind, LogLevel
+from app.core.config.values import FileKind
 from app.core.errors import ConfigurationError
 
 HERE = Path(__file__).parent
@@ -90,31 +89,6 @@ def test_files_to_check_are_the_arguments():
 @pytest.mark.parametrize(
     "words",
     [
-        (
-            *("prober", "--kube-api-qps=20.0", "--kube-api-burst=100"),
-            *("--enable-leader-election=true", "--zap-log-level=INFO"),
-        ),
-        ("weeder", "--enable-leader-election=true"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_the_command_lines_of_gardener_are_taken_without_a_word(words):
-    file = "/etc/dependency-watchdog/config/dep-config.yaml"
-    cluster = {"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    command = read(*words, f"--config-file={file}", environ=cluster)
-    found = command.settings
-    assert command.warnings == ()
-    assert found.config_file == Path(file)
-    assert found.enable_leader_election
-    assert found.exposure.address.loopback, "it has no certificate"
-    if words[0] == "prober":
-        assert (found.kube_api_qps, found.kube_api_burst) == (20.0, 100)
-        assert found.log_level is LogLevel.INFO
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
         ("prober", "--config-file=f", "--pprof-bind-addr=:1"),
         ("weeder", "--config-file=f", "--concurrent-reconciles=2"),
         ("serve", "--prober-config-file=p", "--weeder-config-file=w", "--zap-devel"),
@@ -147,22 +121,6 @@ def test_the_files_of_serve_are_both_required():
 def test_an_unknown_command_is_a_mistake_that_names_those_that_are_like_it(name, meant):
     shown = name if len(name) < 60 else name[:59] + "…"
     assert refused(name) == f"dwd: {shown}: unknown command; {meant}dwd --help lists all\n"
-
-
-@pytest.mark.parametrize("width", [40, 60, 100, 120])
-@pytest.mark.parametrize("words", [["--help"], ["shoots", "--help"], ["prober", "--help"]])
-def test_help_is_as_wide_as_it_may_be(words, width):
-    help_text = parse(words, {}, width)
-    assert isinstance(help_text, Help)
-    long = [line for line in help_text.text.splitlines() if len(line) > width]
-    assert [line for line in long if not line.startswith(("Usage:", "  --"))] == []
-
-
-def test_the_flags_of_a_command_itself_come_before_those_that_all_have():
-    help_text = parse(["shoots", "--help"], {})
-    assert isinstance(help_text, Help)
-    flags = re.findall(r"^  --([a-z-]+)", help_text.text, re.MULTILINE)
-    assert flags[:4] == ["nodes", "history", "watch", "server"]
 
 
 NO_FILE = "FILE: is missing: name the files to check"

@@ -1,7 +1,6 @@
 """Pods of endpoint probes from raw JSON: what is read, what is defaulted, what is refused, what they weigh."""
 
 import json
-import tracemalloc
 
 import msgspec
 import pytest
@@ -182,34 +181,3 @@ def test_names_and_addresses_are_lines_of_bounded_length():
 def test_what_is_no_pod_is_refused(broken):
     with pytest.raises(msgspec.MsgspecError):
         read(pod_with() | broken)
-
-
-def raw_pod(number):
-    """As kubelets tell of pods, some 4 kB."""
-    containers = [
-        {"name": name, "ports": [{"name": "metrics", "containerPort": 9000}], "env": ["x" * 1000]}
-        for name in ("kube-apiserver", "vpn-client")
-    ]
-    statuses = [
-        status_of(each["name"], containerID=f"containerd://{number:064x}") for each in containers
-    ]
-    found = pod_with(*statuses, containers=containers)
-    found["metadata"] |= {
-        "name": f"kube-apiserver-7d9c8f6b5d-{number:05}",
-        "namespace": f"shoot--dev--{number // 30}",
-        "uid": f"{number:08x}-0000-4000-8000-000000000000",
-        "resourceVersion": str(100_000_000 + number),
-        "labels": {f"label-{each}": "x" * 30 for each in range(20)},
-    }
-    found["status"]["podIP"] = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
-    return json.dumps(found).encode()
-
-
-def test_a_thousand_pods_of_two_containers_weigh_less_than_1600_kib():
-    pod_objects.probed_pod(raw_pod(0))
-    tracemalloc.start()
-    kept = [pod_objects.probed_pod(raw_pod(number)) for number in range(1_000)]
-    size, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(kept) == 1_000
-    assert size < 1_600 * 2**10, "1 MiB on CPython 3.11"

@@ -241,14 +241,6 @@ async def test_a_server_that_is_never_well_is_asked_at_a_bearable_rate(always):
         assert watcher.reflector.trouble is not None
 
 
-async def test_a_list_that_always_fails_leaves_the_copy_unsynced_and_stale():
-    async with Watcher([ServerFault("500")], [[FOREVER]]) as watcher:
-        await asyncio.sleep(100)
-        assert not watcher.reflector.state.synced
-        assert watcher.reflector.state.stale(watcher.clock.now())
-        assert "500" in watcher.reflector.trouble
-
-
 async def test_a_list_that_breaks_in_its_middle_changes_nothing():
     lists = [
         page(secret("a", 1)),
@@ -283,6 +275,23 @@ async def test_a_quiet_watch_is_in_contact_by_the_ends_that_the_server_sends():
         assert watcher.script.verbs().count("list") == 1
 
 
+@pytest.mark.parametrize("away", [0, 5], ids=["", "and lists fail meanwhile"])
+async def test_what_is_gone_is_known_after_ten_minutes_where_watches_end_in_time_and_bring_nothing(
+    away,
+):
+    """A proxy may end watches in time and pass on none of their events."""
+    lists = [page(secret("a", 1)), *[Unreachable("no answer")] * away, page(version=50)]
+    async with Watcher(lists, [[ENDS]]) as watcher:
+        await asyncio.sleep(9 * 60)
+        assert watcher.version_of("a") == "1"
+        longest = 0.0
+        for _ in range((2 + 2 * away) * 60):
+            await asyncio.sleep(1)
+            longest = max(longest, watcher.silent_for)
+        assert longest < 90, "it is followed all the same"
+        assert watcher.version_of("a") is None
+
+
 async def test_after_silence_the_next_step_is_a_list_before_the_copy_is_stale():
     lists = [page(secret("a", 1), secret("b", 2)), page(secret("b", 9), version=50)]
     async with Watcher(lists, [[FOREVER]]) as watcher:
@@ -307,7 +316,14 @@ async def test_a_silent_watch_over_a_dead_path_is_noticed_within_90_s():
         assert "no answer" in watcher.reflector.trouble
 
 
-@pytest.mark.parametrize("passed", [[FOREVER], []], ids=["nothing", "its end, at once"])
+CUT_SOON = [20, Unreachable("cut")]
+
+
+@pytest.mark.parametrize(
+    "passed",
+    [[FOREVER], [], CUT_SOON],
+    ids=["nothing", "its end, at once", "nothing, until it is cut again"],
+)
 async def test_a_path_that_opens_watches_and_passes_nothing_of_them_is_no_contact(passed):
     async with Watcher([page(), Unreachable("no answer")], [passed]) as watcher:
         await asyncio.sleep(91)

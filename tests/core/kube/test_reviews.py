@@ -164,31 +164,19 @@ async def test_what_a_server_says_of_other_requests_is_still_told():
     assert world.bodies[0]["spec"].keys() == {"user", "resourceAttributes"}, "and no empty field"
 
 
+def of_shoots(**more):
+    group = "dependency-watchdog.gardener.cloud"
+    return {"resourceAttributes": {"group": group, "resource": "shoots"} | more}
+
+
 @pytest.mark.parametrize(
     ("access", "spec"),
     [
         (
             Access("update", "shoots/pause", "shoot--a--b"),
-            {
-                "resourceAttributes": {
-                    "group": "dependency-watchdog.gardener.cloud",
-                    "resource": "shoots",
-                    "subresource": "pause",
-                    "verb": "update",
-                    "namespace": "shoot--a--b",
-                }
-            },
+            of_shoots(subresource="pause", verb="update", namespace="shoot--a--b"),
         ),
-        (
-            Access("list", "shoots"),
-            {
-                "resourceAttributes": {
-                    "group": "dependency-watchdog.gardener.cloud",
-                    "resource": "shoots",
-                    "verb": "list",
-                }
-            },
-        ),
+        (Access("list", "shoots"), of_shoots(verb="list")),
         (
             Access("get", "", path="/metrics"),
             {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}},

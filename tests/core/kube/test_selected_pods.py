@@ -1,115 +1,194 @@
-"""The pods of endpoint probes: which are watched and when, what watches survive."""
+"""The pods of endpoint probes on a simulated seed: which are watched and when, what watches survive."""
 
 import asyncio
+from contextlib import asynccontextmanager
+from itertools import count
 from random import Random
 
 import pytest
 import structlog
 
-from app.core.errors import (
-    Forbidden,
-    Unreachable,
-)
+from app.core.clock import Clock
 from app.core.kube import resources
-from app.core.kube.pods import IDLE_TIMEOUT, START_DELAY
-from app.core.kube.seed_api import Budget
+from app.core.kube.pods import IDLE_TIMEOUT, START_DELAY, ProbedPods
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
-from tests.core.kube.podserver import ETCD, ROLE, A, B, C, PodServer, Probed, probed
+from app.core.tasks import Tasks
+from app.simulation.faults import PodWatched
+from app.simulation.identities import WATCHDOG
+from app.simulation.store import ObjectKey
+from app.simulation.traffic import Trouble
+from tests.support.seed_lab import SeedLab
 
+A, B, C = "shoot--dev--a", "shoot--dev--b", "shoot--dev--c"
+LABELS = {"role": "apiserver", "app": "etcd"}
+ROLE, ETCD = (
+    LabelSelector((Requirement(key, Operator.IN, frozenset({value})),))
+    for key, value in LABELS.items()
+)
 LABEL = "pods role=apiserver"
+LISTS = frozenset({"list"})
+
+
+class Seen:
+    """The pods of a seed, as they are seen, and what is told of them."""
+
+    def __init__(self, lab, selectors, **world):
+        self.world, core = lab.world(**world), lab.core()
+        self.store, self.faults, self.tasks = self.world.store, self.world.faults, core.tasks
+        self.process, self.metrics = lab.process(self.world, core, WATCHDOG), core.metrics
+        self.pods = ProbedPods(self.process.api, selectors, core.tasks, Random(1))
+        self.told: list[tuple[str, str]] = []
+        """Each namespace that was told, and what was seen of it then."""
+        self.pods.subscribe(lambda namespace: self.told.append((namespace, self.names(namespace))))
+        self._versions = count()
+        for namespace in (A, B, C):
+            for number in range(2):
+                self.put(namespace, f"{namespace[-1]}{number}")
+
+    def put(self, namespace, name):
+        """A pod is there, or is another version of itself."""
+        key = ObjectKey("Pod", namespace, name)
+        annotations = {"version": str(next(self._versions))}
+        meta = {"name": name, "namespace": namespace, "labels": LABELS, "annotations": annotations}
+        if self.store.find(key) is not None:
+            self.store.patch(key, {"metadata": {"annotations": annotations}})
+            return
+        spec, phase = {"containers": [{"name": "main"}]}, {"phase": "Running", "podIP": "10.0.0.1"}
+        kind = {"apiVersion": "v1", "kind": "Pod"}
+        self.store.create(key, {**kind, "metadata": meta, "spec": spec, "status": phase})
+
+    def delete(self, namespace, name):
+        self.store.delete(ObjectKey("Pod", namespace, name))
+
+    def cut(self):
+        """All watches break."""
+        self.faults.pod_watch_cut(PodWatched.PODS).lift()
+
+    def names(self, namespace, selector=ROLE):
+        return " ".join(sorted(each.name for each in self.pods.pods(namespace, selector)))
+
+    def synced(self, namespace):
+        return self.pods.watch_state(namespace, ROLE).synced
+
+    @property
+    def lists(self):
+        """How many pages were asked for."""
+        return self.world.requests.total(verb="list", what="pods")
+
+    @property
+    def asked(self):
+        return self.world.requests.total(what="pods")
+
+    @property
+    def open(self):
+        return self.world.parts.watches.open_now("Pod")
+
+    def sample(self, name, **labels):
+        return self.metrics.registry.get_sample_value(name, labels)
 
 
 @pytest.fixture
-async def server():
-    made = PodServer()
-    for namespace in (A, B, C):
-        for number in range(2):
-            made.put(namespace, f"{namespace[-1]}{number}")
-    return made
+async def probed():
+    """Watches of these selectors run within; those who are followed were, and are listed where that is possible."""
+    clock = Clock.of_loop()
+    tasks = Tasks(clock)
+    lab = SeedLab(tasks, clock)
+
+    @asynccontextmanager
+    async def made(*selectors, following=(), before=lambda _: None, **world):
+        seen = Seen(lab, (ROLE,) if not selectors else filter(None, selectors), **world)
+        before(seen)
+        await seen.pods.start()
+        for namespace in following:
+            seen.pods.follow(namespace)
+        await asyncio.sleep(2)
+        try:
+            yield seen
+        finally:
+            await seen.pods.close()
+            await seen.process.kill()
+
+    yield made
+    await tasks.stop()
 
 
 # When there is a watch.
 
 
-async def test_without_a_selector_nothing_is_asked_whoever_is_followed(server):
-    none = Probed(server, ())
-    await none.pods.start()
-    none.pods.follow(A)
-    await asyncio.sleep(100)
-    none.pods.leave(A)
-    assert server.asked == []
-    assert (none.pods.troubles(), none.pods.forbidden) == ({}, None)
-    await none.pods.close()
+async def test_without_a_selector_nothing_is_asked_whoever_is_followed(probed):
+    async with probed(None, following=(A,)) as none:
+        await asyncio.sleep(100)
+        none.pods.leave(A)
+        assert none.asked == 0
+        assert (none.pods.troubles(), none.pods.forbidden) == ({}, None)
 
 
-async def test_nothing_is_asked_while_nobody_is_followed(server):
-    async with probed(server) as seen:
+async def test_nothing_is_asked_while_nobody_is_followed(probed):
+    async with probed() as seen:
         await asyncio.sleep(1000)
-        assert server.asked == []
+        assert seen.asked == 0
         assert seen.pods.watch_state(A, ROLE) == WatchState(synced=False, last_contact=None)
         assert seen.names(A) == ""
 
 
-async def test_hundreds_who_are_followed_at_a_start_cost_one_list_and_one_watch(server):
-    many = tuple(f"shoot--dev--{number}" for number in range(300))
-    for namespace in many:
-        server.put(namespace, "p")
-    async with probed(server) as seen:
+async def test_all_who_are_followed_at_a_start_cost_one_list_and_one_watch(probed):
+    many = tuple(f"shoot--dev--{number}" for number in range(200))
+    async with probed() as seen:
+        for namespace in many:
+            seen.put(namespace, "p")
         for namespace in many:
             seen.pods.follow(namespace)
             await asyncio.sleep(START_DELAY / 400)
         await asyncio.sleep(5)
         assert all(seen.names(namespace) == "p" for namespace in many)
-        assert (server.lists(), server.open) == (1, 1)
-        assert server.budgets == {Budget.NORMAL}
+        assert (seen.lists, seen.open) == (1, 1)
 
 
-async def test_equal_selectors_share_a_watch_and_others_have_their_own(server):
-    async with probed(server, ROLE, ETCD, ROLE, following=(A,)) as seen:
-        assert (server.lists(), server.open) == (2, 2)
-        asked = {each.params["labelSelector"] for each in server.asked}
-        assert asked == {"role=apiserver", "role=main"}
+async def test_equal_selectors_share_a_watch_and_others_have_their_own(probed):
+    async with probed(ROLE, ETCD, ROLE, following=(A,)) as seen:
+        assert (seen.lists, seen.open) == (2, 2)
         assert seen.names(A, ROLE) == seen.names(A, ETCD) == "a0 a1"
 
 
-async def test_a_selector_that_nobody_configured_is_a_mistake_of_the_caller(server):
-    async with probed(server) as seen:
+async def test_a_selector_that_nobody_configured_is_a_mistake_of_the_caller(probed):
+    async with probed() as seen:
         with pytest.raises(KeyError):
             seen.pods.pods(A, ETCD)
 
 
-async def test_the_watch_ends_a_minute_after_the_last_has_left_and_opens_again(server):
-    async with probed(server, following=(A, B)) as seen:
+async def test_the_watch_ends_a_minute_after_the_last_has_left_and_opens_again(probed):
+    async with probed(following=(A, B)) as seen:
         seen.pods.leave(A)
         await asyncio.sleep(IDLE_TIMEOUT + 30)
-        assert server.open == 1
+        assert seen.open == 1
         seen.pods.leave(B)
         await asyncio.sleep(IDLE_TIMEOUT - 1)
-        assert server.open == 1
+        assert seen.open == 1
         await asyncio.sleep(2)
-        assert server.open == 0
-        server.delete(A, "a0")
+        assert seen.open == 0
+        seen.delete(A, "a0")
         await asyncio.sleep(1000)
-        lists = server.lists()
+        lists = seen.lists
         seen.pods.follow(A)
         assert not seen.synced(A)
         await asyncio.sleep(2)
-        assert (seen.names(A), server.lists()) == ("a1", lists + 1)
+        assert (seen.names(A), seen.lists) == ("a1", lists + 1)
 
 
-async def test_who_comes_back_within_the_minute_needs_no_other_watch(server):
-    async with probed(server, following=(A,)) as seen:
+async def test_who_comes_back_within_the_minute_needs_no_other_watch(probed):
+    async with probed(following=(A,)) as seen:
         seen.pods.leave(A)
         await asyncio.sleep(IDLE_TIMEOUT - 1)
         seen.pods.follow(B)
         await asyncio.sleep(IDLE_TIMEOUT * 3)
         assert seen.names(B) == "b0 b1"
-        assert server.lists() == 1
+        assert seen.lists == 1
 
 
-async def test_a_watch_that_is_closed_leaves_no_contact_that_looks_stale(server):
+async def test_a_watch_that_is_closed_leaves_no_contact_that_looks_stale(probed):
     contact = "dwd_watch_last_contact_timestamp_seconds"
-    async with probed(server, following=(A,)) as seen:
+    async with probed(following=(A,)) as seen:
         assert seen.sample(contact, kind=LABEL) is not None
         seen.pods.leave(A)
         await asyncio.sleep(IDLE_TIMEOUT + 1)
@@ -120,75 +199,75 @@ async def test_a_watch_that_is_closed_leaves_no_contact_that_looks_stale(server)
 # Which pods are seen.
 
 
-async def test_only_the_pods_of_namespaces_that_are_followed_are_shown_and_told(server):
-    async with probed(server, following=(A,)) as seen:
-        server.put(B, "b0")
-        server.put(B, "new")
-        server.delete(B, "b1")
-        server.put(A, "a2")
+async def test_only_the_pods_of_namespaces_that_are_followed_are_shown_and_told(probed):
+    async with probed(following=(A,)) as seen:
+        seen.put(B, "b0")
+        seen.put(B, "new")
+        seen.delete(B, "b1")
+        seen.put(A, "a2")
         await asyncio.sleep(1)
         assert (seen.names(A), seen.names(B)) == ("a0 a1 a2", "")
         assert {namespace for namespace, _ in seen.told} == {A}
 
 
-async def test_a_list_of_everything_is_told_of_each_namespace_once(server):
-    async with probed(server, following=(A, B)) as seen:
+async def test_a_list_of_everything_is_told_of_each_namespace_once(probed):
+    async with probed(following=(A, B)) as seen:
         assert seen.told == [(A, "a0 a1"), (B, "b0 b1")]
 
 
-async def test_each_change_is_told_with_what_is_seen_then(server):
-    async with probed(server, following=(A,)) as seen:
+async def test_each_change_is_told_with_what_is_seen_then(probed):
+    async with probed(following=(A,)) as seen:
         seen.told.clear()
-        server.put(A, "a2")
+        seen.put(A, "a2")
         await asyncio.sleep(0.1)
-        server.put(A, "a0", phase="Failed")
+        seen.put(A, "a0")
         await asyncio.sleep(0.1)
-        server.delete(A, "a1")
+        seen.delete(A, "a1")
         await asyncio.sleep(0.1)
         assert seen.told == [(A, "a0 a1 a2"), (A, "a0 a1 a2"), (A, "a0 a2")]
 
 
-async def test_who_has_left_is_dropped_at_once(server):
-    async with probed(server, following=(A, B)) as seen:
+async def test_who_has_left_is_dropped_at_once(probed):
+    async with probed(following=(A, B)) as seen:
         seen.pods.leave(A)
         assert (seen.names(A), seen.synced(A)) == ("", False)
         seen.told.clear()
-        server.put(A, "a2")
+        seen.put(A, "a2")
         await asyncio.sleep(1)
         assert (seen.names(A), seen.names(B)) == ("", "b0 b1")
         assert seen.told == []
 
 
-async def test_to_follow_twice_or_to_leave_who_is_not_followed_changes_nothing(server):
-    async with probed(server, following=(A, A)) as seen:
+async def test_to_follow_twice_or_to_leave_who_is_not_followed_changes_nothing(probed):
+    async with probed(following=(A, A)) as seen:
         seen.pods.leave(B)
         seen.pods.follow(A)
         await asyncio.sleep(1)
-        assert (server.lists(), seen.names(A)) == (1, "a0 a1")
+        assert (seen.lists, seen.names(A)) == (1, "a0 a1")
 
 
 # Who is followed later.
 
 
-async def test_one_that_is_followed_later_is_known_at_once_and_nothing_is_asked(server):
-    async with probed(server, following=(A,)) as seen:
-        server.put(B, "b2")
-        server.delete(B, "b0")
+async def test_one_that_is_followed_later_is_known_at_once_and_nothing_is_asked(probed):
+    async with probed(following=(A,)) as seen:
+        seen.put(B, "b2")
+        seen.delete(B, "b0")
         await asyncio.sleep(1)
-        asked = len(server.asked)
+        asked = seen.asked
         seen.pods.follow(B)
         assert (seen.names(A), seen.names(B), seen.synced(B)) == ("a0 a1", "b1 b2", True)
         seen.pods.leave(B)
         seen.pods.follow("shoot--dev--empty")
         assert (seen.synced(B), seen.synced("shoot--dev--empty")) == (False, True)
         await asyncio.sleep(1)
-        assert (len(server.asked), server.open) == (asked, 1)
+        assert (seen.asked, seen.open) == (asked, 1)
 
 
-async def test_half_of_a_list_is_never_shown(server, monkeypatch):
+async def test_half_of_a_list_is_never_shown(probed, monkeypatch):
     monkeypatch.setattr(resources, "PROBED_POD_PAGE", 1)
-    async with probed(server) as seen:
-        server.after = 0.5
+    async with probed() as seen:
+        seen.faults.seed_trouble(Trouble(latency=0.5, verbs=LISTS))
         seen.pods.follow(A)
         seen.pods.follow(C)
         await asyncio.sleep(START_DELAY + 1.2)
@@ -200,16 +279,15 @@ async def test_half_of_a_list_is_never_shown(server, monkeypatch):
         assert seen.told == []
         await asyncio.sleep(20)
         assert seen.told == [(A, "a0 a1"), (B, "b0 b1"), (C, "c0 c1")]
-        assert server.lists() == 1
+        assert seen.lists == 6, "a page for each pod, once"
 
 
 # What happens to the watch.
 
 
-async def test_a_watch_that_nobody_needs_has_no_trouble(server):
-    async with probed(server, following=(A,)) as seen:
-        server.fails = lambda _: Unreachable("refused")
-        server.cut()
+async def test_a_watch_that_nobody_needs_has_no_trouble(probed):
+    async with probed(following=(A,)) as seen:
+        seen.faults.pod_watch_cut(PodWatched.PODS)
         await asyncio.sleep(10)
         assert seen.pods.troubles()
         seen.pods.leave(A)
@@ -218,21 +296,19 @@ async def test_a_watch_that_nobody_needs_has_no_trouble(server):
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_a_right_that_is_missing_turns_one_feature_off_and_ends_nothing(server, verb):
-    def forbidden(request):
-        asked = "watch" if "watch" in request.params else "list"
-        return Forbidden(f"{verb} pods: 403", status=403) if asked == verb else None
-
-    server.fails = forbidden
+async def test_a_right_that_is_missing_turns_one_feature_off_and_ends_nothing(probed, verb):
+    faults = []
+    forbidden = lambda seen: faults.append(seen.faults.pods_forbidden(verb))  # noqa: E731 - its word
     with structlog.testing.capture_logs() as logs:
-        async with probed(server, following=(A,)) as seen:
+        async with probed(following=(A,), before=forbidden) as seen:
             await asyncio.sleep(300)
             off = seen.sample("dwd_feature_off", feature="endpoint-pods")
-            assert (off, seen.pods.forbidden) == (1, f"{verb} pods: 403")
+            assert off == 1
+            assert f"{verb} pods" in seen.pods.forbidden
             assert seen.synced(A) is (verb == "watch")
-            assert f"{verb} pods: 403" in seen.pods.troubles()[LABEL]
-            assert len(server.asked) < 40
-            server.fails = lambda _: None
+            assert "403" in seen.pods.troubles()[LABEL]
+            assert seen.asked < 40
+            faults[0].lift()
             await asyncio.sleep(60)
             assert (seen.names(A), seen.pods.troubles()) == ("a0 a1", {})
             off = seen.sample("dwd_feature_off", feature="endpoint-pods")
@@ -248,9 +324,10 @@ async def test_a_right_that_is_missing_turns_one_feature_off_and_ends_nothing(se
 class Weather:
     """Pods come, change and go, namespaces are followed and left, and watches, lists and the log suffer."""
 
-    def __init__(self, server, seen, chance):
-        self.server, self.seen, self.chance = server, seen, chance
+    def __init__(self, seen, chance):
+        self.seen, self.chance = seen, chance
         self.followed = set()
+        self.troubles = []
         self.rough = chance.choice((0.0, 0.02, 0.2))
         """The share of what hurts the server."""
 
@@ -262,12 +339,11 @@ class Weather:
                 await asyncio.sleep(self.chance.choice((0.0, 0.02, 0.1, 0.5)))
 
     def put(self, namespace):
-        self.server.put(namespace, f"{namespace[-1]}{self.chance.randrange(4)}")
+        self.seen.put(namespace, f"{namespace[-1]}{self.chance.randrange(4)}")
 
     def delete(self, namespace):
-        mine = [name for place, name in self.server.pods if place == namespace]
-        if mine:
-            self.server.delete(namespace, self.chance.choice(mine))
+        if mine := self.seen.store.list("Pod", namespace):
+            self.seen.delete(namespace, self.chance.choice(mine)["metadata"]["name"])
 
     def follow(self, namespace):
         self.followed.add(namespace)
@@ -277,38 +353,33 @@ class Weather:
         self.followed.discard(namespace)
         self.seen.pods.leave(namespace)
 
+    def trouble(self, **more):
+        """Another one than before."""
+        while self.troubles:
+            self.troubles.pop().lift()
+        self.troubles.append(self.seen.faults.seed_trouble(Trouble(**more)))
+
     def pace(self, _):
-        self.server.lag = self.chance.choice((0.0, 0.05, 0.3))
-        self.server.before = self.chance.choice((0.01, 0.3, 1.0))
-        self.server.after = self.chance.choice((0.01, 0.3, 1.0))
-
-    def cut(self, _):
-        self.server.cut()
-
-    def forget(self, _):
-        self.server.compact()
-        self.server.cut()
+        self.trouble(latency=self.chance.choice((0.01, 0.3, 1.0)), verbs=LISTS)
 
     def fail(self, _):
-        rate = self.chance.choice((0.0, 0.0, 0.5))
+        self.trouble(error_rate=self.chance.choice((0.0, 0.5)), verbs=LISTS | {"watch"})
 
-        def fails(_):
-            return Unreachable("by chance") if self.chance.random() < rate else None
+    def cut(self, _):
+        self.seen.cut()
 
-        self.server.fails = fails
+    def forget(self, _):
+        self.seen.store.compact("Pod")
+        self.seen.cut()
 
     async def calm(self):
         """Nothing happens until everything must have been heard of."""
-        self.server.fails = lambda _: None
-        self.server.lag = 0.0
+        self.trouble()
         await asyncio.sleep(100)
 
     def there(self, namespace):
-        return {
-            name: each["metadata"]["resourceVersion"]
-            for (place, name), each in self.server.pods.items()
-            if place == namespace and namespace in self.followed
-        }
+        found = self.seen.store.list("Pod", namespace) if namespace in self.followed else ()
+        return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in found}
 
 
 MILD = (
@@ -322,15 +393,17 @@ MILD = (
 ROUGH = (Weather.cut, Weather.forget, Weather.fail)
 
 
-@pytest.mark.parametrize("seed", range(40))
-async def test_in_the_end_exactly_the_pods_that_there_are_are_seen(server, monkeypatch, seed):
+@pytest.mark.parametrize("seed", range(20))
+async def test_in_the_end_exactly_the_pods_that_there_are_are_seen(probed, monkeypatch, seed):
     chance = Random(seed)
     monkeypatch.setattr(resources, "PROBED_POD_PAGE", chance.choice((1, 2, 100)))
-    async with probed(server) as seen:
-        weather = Weather(server, seen, chance)
+    async with probed(watch_delay=chance.choice((0.0, 0.05, 0.3))) as seen:
+        weather = Weather(seen, chance)
         for _ in range(6):
             await weather.blow(60)
             await weather.calm()
             for namespace in (A, B, C):
-                assert seen.versions(namespace) == weather.there(namespace)
+                known = seen.pods.pods(namespace, ROLE)
+                there = {each.name: each.resource_version for each in known}
+                assert there == weather.there(namespace)
                 assert seen.synced(namespace) is (namespace in weather.followed)

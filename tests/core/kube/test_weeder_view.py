@@ -1,7 +1,6 @@
 """The weeder's seed over real sockets: deletions, live reads, budgets, connections, a server that goes and comes."""
 
 import asyncio
-import json
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -26,31 +25,25 @@ SELECTOR = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver
 class World:
     """A seed with pods, whose watches say nothing."""
 
-    def __init__(self):
-        self.lists = {"pods": listed("Pod")}
-        self.objects = {}
-        self.watched = set()
-        self.deletions: list[Any] = []
+    def __init__(self, pods=()):
+        self.pods = pods or listed("Pod")
+        self.objects: dict[str, Any] = {}
+        self.deletions = 0
         self.deleting: Any = lambda asked: asked.answer({"kind": "Status", "status": "Success"})
 
     async def handle(self, asked):
-        last = asked.path.rsplit("/", 1)[1]
         if asked.method == "DELETE":
-            self.deletions.append((asked.path, json.loads(asked.body)))
+            self.deletions += 1
             await self.deleting(asked)
+        elif "watch" in asked.query:
+            await asked.begin_stream()
+            await asked.hang()
+        elif asked.path.endswith("/pods"):
+            await asked.answer(self.pods)
         elif asked.path in self.objects:
             await asked.answer(self.objects[asked.path])
-        elif "watch" in asked.query:
-            await self.stream(asked, last)
-        elif last in self.lists:
-            await asked.answer(self.lists[last])
         else:
             await asked.answer({"message": "not found"}, 404)
-
-    async def stream(self, asked, plural):
-        self.watched.add(plural)
-        await asked.begin_stream()
-        await asked.hang()
 
 
 @asynccontextmanager
@@ -81,12 +74,11 @@ async def test_a_deletion_without_an_answer_ends_in_time_and_is_sent_once(monkey
     async with seed_of(world) as seed:
         with pytest.raises(Unreachable):
             await asyncio.wait_for(delete(seed), 1)
-        assert len(world.deletions) == 1
+        assert world.deletions == 1
 
 
 async def test_a_deletion_never_meets_a_kept_connection_that_has_died():
-    world = World()
-    async with seed_of(world) as seed:
+    async with seed_of(World()) as seed:
         assert await seed.read_pod(NS, "gone") is None
         await delete(seed)
         await delete(seed)
@@ -103,9 +95,7 @@ async def test_a_deletion_never_meets_a_kept_connection_that_has_died():
     ],
 )
 async def test_whether_any_pod_matches_takes_one_request_for_one_pod(answer, found):
-    world = World()
-    world.lists["pods"] = answer
-    async with seed_of(world) as seed:
+    async with seed_of(World(answer)) as seed:
         assert await seed.any_pod(SELECTOR) is found
         (asked,) = seed.server.asked
         assert asked.path == "/api/v1/pods"
@@ -132,23 +122,20 @@ async def pods_of(seed, changed=lambda name: None):
 
 
 async def test_the_weeders_own_requests_leave_the_seeds_budget_alone():
-    world = World()
-    world.lists["pods"] = listed("Pod", pod("a", 1))
-    async with seed_of(world, qps=0.01, burst=1) as seed:
+    async with seed_of(World(listed("Pod", pod("a", 1))), qps=0.01, burst=1) as seed:
         async with asyncio.timeout(5):
             for _ in range(10):
                 await delete(seed)
                 await seed.read_pod(NS, "a")
             async with pods_of(seed):
-                await until(lambda: "pods" in world.watched)
+                await until(lambda: any("watch" in each.query for each in seed.server.asked))
             assert await seed.any_pod(SELECTOR)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(seed.any_pod(SELECTOR), 0.1)
 
 
 async def test_a_watch_that_is_cancelled_while_it_lists_leaves_no_connection_behind():
-    world = World()
-    async with seed_of(world) as seed:
+    async with seed_of(World()) as seed:
         watch = seed.watch_pods(NS, None, lambda name: None, admit_all)
 
         async def stuck(asked):

@@ -44,7 +44,7 @@ async def test_who_ended_a_pause_early_is_named_where_this_process_did_it(lab):
     await lab.clock.sleep(1)
     (ended,) = replica.told("PauseEnded")
     assert "was ended by bob before its end" in ended.message
-    assert ended.numbers["author"] == "bob"
+    assert ended.author == "bob"
 
 
 async def test_of_one_that_kubectl_deleted_nobody_knows_by_whom(lab):
@@ -55,7 +55,7 @@ async def test_of_one_that_kubectl_deleted_nobody_knows_by_whom(lab):
     await lab.clock.sleep(1)
     (ended,) = replica.told("PauseEnded")
     assert "(mine) was deleted before its end" in ended.message
-    assert "author" not in ended.numbers
+    assert ended.author is None
 
 
 async def test_a_changed_pause_is_reported_again(lab):
@@ -196,7 +196,7 @@ async def test_the_end_of_a_hold_is_reported_with_who_ended_it(lab):
     await replica.service.delete_request(made, by="bob")
     await lab.clock.sleep(1)
     (ended,) = replica.told("HoldEnded")
-    assert (ended.numbers["operation"], ended.numbers["author"]) == (made.id.uid, "bob")
+    assert (ended.operation, ended.author) == (made.id.uid, "bob")
 
 
 @pytest.mark.parametrize(("after", "there"), [(3_500, True), (3_700, False)])

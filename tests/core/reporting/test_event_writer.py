@@ -9,10 +9,17 @@ from structlog.testing import capture_logs
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Throttled, Unreachable
 from app.core.metrics import Metrics
-from app.core.model.probing import NoticeKind
+from app.core.model.scaling_runs import StepResult, Trigger
+from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.event_writer import EventWriter, event
-from app.core.reporting.notices import Notice, Severity
+from app.core.reporting.notices import (
+    OverrideNotice,
+    PodJudged,
+    ResourceScaled,
+    ScalingNotice,
+    Severity,
+)
 from app.core.tasks import Tasks
 
 NS = "shoot--a"
@@ -70,8 +77,7 @@ class Harness:
     def tell(self, reason="ScaledDown", message="scaled", resource=KCM, *, event=True):
         note = message if event else None
         self.writer.note(
-            Notice(
-                NoticeKind.SCALE,
+            ScalingNotice(
                 NS,
                 self.clock.now(),
                 reason,
@@ -118,9 +124,8 @@ async def test_an_event_is_on_the_dependent_in_the_control_plane_namespace(harne
     }
 
 
-def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown", **numbers):
-    notice = Notice(
-        NoticeKind.SCALE,
+def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown"):
+    notice = ResourceScaled(
         NS,
         1_800_000_000.25,
         reason,
@@ -128,13 +133,19 @@ def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown", **num
         severity,
         resource=KCM,
         event=message,
-        numbers=numbers,
+        direction=Direction.DOWN,
+        result=StepResult.DONE,
+        trigger=Trigger.AUTO,
+        operation="op-1",
+        before=1,
+        after=0,
+        requested_at=None,
     )
     return event(notice, KCM, uid=None, identity="x" * 200, number=7)
 
 
 def test_an_event_has_what_the_api_asks_for():
-    body = body_of(direction=Direction.DOWN)
+    body = body_of()
     assert body["apiVersion"] == "events.k8s.io/v1"
     assert body["eventTime"] == "2027-01-15T08:00:00.250000Z"
     assert body["reportingController"] == "dependency-watchdog"
@@ -395,16 +406,17 @@ OWNER = ResourceRef("apps/v1", "ReplicaSet", "kube-scheduler-5d")
 
 
 def weeding(harness, reason, message, **more):
-    numbers = {"service": "kube-apiserver", "pod": "kube-scheduler-5d-x", "action": "Delete"}
     facts: dict[str, Any] = {
+        "service": "kube-apiserver",
+        "pod": "kube-scheduler-5d-x",
+        "result": DeletionResult.DELETED,
+        "action": "Delete",
         "resource": OWNER,
         "resource_uid": "uid-of-the-owner",
         "event": message,
     }
     facts |= more
-    harness.writer.note(
-        Notice(NoticeKind.WEED, NS, harness.clock.now(), reason, message, numbers=numbers, **facts)
-    )
+    harness.writer.note(PodJudged(NS, harness.clock.now(), reason, message, **facts))
 
 
 async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(harness):
@@ -424,7 +436,7 @@ async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(harnes
 
 async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(harness):
     harness.leads = False
-    for kind, reason in ((NoticeKind.SCALE, "ScaledDown"), (NoticeKind.OVERRIDE, "OverrideSet")):
-        harness.writer.note(Notice(kind, NS, 1.0, reason, "so", resource=KCM, event="so"))
+    for of, reason in ((ScalingNotice, "ScaledDown"), (OverrideNotice, "OverrideSet")):
+        harness.writer.note(of(NS, 1.0, reason, "so", resource=KCM, event="so"))
     await asyncio.sleep(1)
     assert harness.sink.reasons == ["OverrideSet"]

@@ -7,13 +7,15 @@ import pytest
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import NoticeKind, Verdict
 from app.core.reporting.history import History
-from app.core.reporting.notices import Notice
+from app.core.reporting.notices import EndpointNotice
+from tests.support.notices import OF_KIND
 
 NS = "shoot--a"
 
 
-def notice(kind=NoticeKind.LOOK, message="fine", at=0.0, *, verdict=None, namespace=NS, **numbers):
-    return Notice(kind, namespace, at, "Reason", message, verdict=verdict, numbers=numbers)
+def notice(kind=NoticeKind.LOOK, message="fine", at=0.0, *, verdict=None, namespace=NS, **facts):
+    of = EndpointNotice if "probe" in facts else OF_KIND[kind]
+    return of(namespace, at, "Reason", message, verdict=verdict, **facts)
 
 
 ROUTINE, FAILED = {"kind": NoticeKind.LOOK}, {"kind": NoticeKind.LOOK, "failed": True}

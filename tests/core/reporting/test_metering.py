@@ -6,11 +6,20 @@ import pytest
 
 from app.core.model.endpoints import ProbeOutcome
 from app.core.model.policy import ProberPolicy
-from app.core.model.probing import NoticeKind, ProbeResult, RequestKind
+from app.core.model.probing import ProbeResult, RequestKind
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction
 from app.core.reporting import metering
 from app.core.reporting.metering import EndpointMetering
+from app.core.reporting.notices import (
+    EndpointWorkerFailed,
+    LifecycleChanged,
+    PodJudged,
+    ProtectionAbandoned,
+    ProtectionBegan,
+    RecoveryFailed,
+    RunnerFailed,
+)
 from app.service.loops import begin_prober
 from tests.support.meter import NS, Meter, Shoot
 
@@ -59,12 +68,11 @@ def test_runs_are_counted_for_their_shoot_and_timed(meter):
     assert meter.value("dwd_scale_duration_seconds_sum", direction="up") == 12.5
 
 
-def test_protections_that_begin_or_are_abandoned_are_counted_and_nothing_of_the_same_name(meter):
-    meter.note(NoticeKind.LIFECYCLE, reason="MeltdownProtectionStarted")
-    meter.note(NoticeKind.LIFECYCLE, reason="MeltdownProtectionEnded")
-    meter.note(NoticeKind.VERDICT, reason="MeltdownProtectionStarted")
+def test_protections_that_begin_or_are_abandoned_are_counted_and_no_other_change(meter):
+    meter.note(ProtectionBegan)
+    meter.note(LifecycleChanged, reason="MeltdownProtectionEnded")
     assert meter.value("dwd_meltdowns_total") == 1
-    meter.note(NoticeKind.LIFECYCLE, reason="ProtectionAbandoned")
+    meter.note(ProtectionAbandoned)
     assert meter.value("dwd_dependents_abandoned_total") == 1
 
 
@@ -73,7 +81,7 @@ def test_protections_that_begin_or_are_abandoned_are_counted_and_nothing_of_the_
 
 def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
     def told(reason, result, service="kube-apiserver"):
-        meter.note(NoticeKind.WEED, numbers={"service": service, "result": result}, reason=reason)
+        meter.note(PodJudged, reason=reason, service=service, pod="etcd-main-0", result=result)
 
     told("PodWeeded", DeletionResult.DELETED)
     told("PodWeeded", DeletionResult.DELETED)
@@ -83,7 +91,6 @@ def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
     told("PodNotWeeded", DeletionResult.ERROR)
     told("PodNotWeeded", DeletionResult.DRY_RUN)
     told("WeedingCapped", DeletionResult.CAPPED)
-    told("WeedingEnded", DeletionResult.CAPPED)
     name = "dwd_weeder_pod_deletions_total"
     assert meter.value(name, service="etcd-main-client", result="deleted") == 1
     found = {
@@ -94,10 +101,11 @@ def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
 
 
 def test_what_failed_unexpectedly_is_counted_for_its_loop(meter):
-    meter.note(NoticeKind.LIFECYCLE, reason="RunnerFailed")
-    meter.note(NoticeKind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
-    meter.note(NoticeKind.WEED, numbers={"loop": "weeder"}, reason="RunnerFailed")
-    assert meter.value("dwd_runner_failures_total", loop="prober") == 1
+    meter.note(RunnerFailed)
+    meter.note(EndpointWorkerFailed, probe="canary", target="canary.example.org")
+    meter.note(RecoveryFailed, service="kube-apiserver")
+    meter.note(RecoveryFailed, service="etcd-main-client")
+    assert meter.value("dwd_runner_failures_total", loop="prober") == 2
     assert meter.value("dwd_runner_failures_total", loop="weeder") == 2
 
 

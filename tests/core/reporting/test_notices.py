@@ -1,13 +1,26 @@
 """Notices: who hears them, and what they are in the log."""
 
+from dataclasses import fields
+from typing import Any
+
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.model.probing import NoticeKind, Verdict
+from app.core.model.probing import RequestKind, Verdict
+from app.core.model.scaling_runs import StepResult, Trigger
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.reporting.notices import Notice, NoticeBus, Severity, journal
+from app.core.reporting.notices import (
+    Notice,
+    NoticeBus,
+    ResourceScaled,
+    ScalingNotice,
+    Severity,
+    VerdictChanged,
+    journal,
+)
+from tests.support.notices import A_PROBE
 
-NOTICE = Notice(NoticeKind.SCALE, "shoot--a", 1.0, "ScaledDown", "scaled")
+NOTICE = ScalingNotice("shoot--a", 1.0, "ScaledDown", "scaled")
 
 
 def broken(_notice):
@@ -38,12 +51,26 @@ def logged(notice):
     return line
 
 
-def test_an_action_is_a_line_with_its_reason_and_numbers():
-    numbers = {"direction": Direction.DOWN, "before": 1, "after": 0, "requested_at": None}
-    text = "Deployment/kube-controller-manager down from 1 to 0 done"
-    line = logged(
-        Notice(NoticeKind.SCALE, "shoot--a", 1.0, "ScaledDown", text, resource=KCM, numbers=numbers)
+def scaled(text, requested_at):
+    return ResourceScaled(
+        "shoot--a",
+        1.0,
+        "ScaledDown",
+        text,
+        resource=KCM,
+        direction=Direction.DOWN,
+        result=StepResult.DONE,
+        trigger=Trigger.AUTO,
+        operation="op-1",
+        before=1,
+        after=0,
+        requested_at=requested_at,
     )
+
+
+def test_an_action_is_a_line_with_its_reason_and_facts():
+    text = "Deployment/kube-controller-manager down from 1 to 0 done"
+    line = logged(scaled(text, requested_at=None))
     assert line == {
         "event": text,
         "log_level": "info",
@@ -52,6 +79,9 @@ def test_an_action_is_a_line_with_its_reason_and_numbers():
         "reason": "ScaledDown",
         "resource": "Deployment/kube-controller-manager",
         "direction": "down",
+        "result": "done",
+        "trigger": "auto",
+        "operation": "op-1",
         "before": 1,
         "after": 0,
     }
@@ -59,27 +89,36 @@ def test_an_action_is_a_line_with_its_reason_and_numbers():
 
 @pytest.mark.parametrize("severity", list(Severity))
 def test_a_line_is_as_severe_as_its_notice(severity):
-    notice = Notice(NoticeKind.VERDICT, "a", 1.0, "Unreachable", "gone", severity, Verdict.HOLD)
-    line = logged(notice)
+    hold: dict[str, Any] = {"verdict": Verdict.HOLD, "would_be": Verdict.HOLD}
+    line = logged(VerdictChanged("a", 1.0, "Unreachable", "gone", severity, **hold))
     assert (line["log_level"], line["verdict"]) == (severity, "Hold")
 
 
 @pytest.mark.parametrize("severity", list(Severity))
 def test_probes_are_for_debug_only_whatever_they_saw(severity):
-    assert (
-        logged(Notice(NoticeKind.LOOK, "a", 1.0, "Reason", "x", severity))["log_level"] == "debug"
-    )
-
-
-def test_a_number_cannot_stand_in_for_the_namespace_or_the_reason():
-    numbers = {"namespace": "forged", "reason": "forged"}
-    line = logged(Notice(NoticeKind.SCALE, "a", 1.0, "Reason", "x", numbers=numbers))
-    assert (line["namespace"], line["reason"]) == ("a", "Reason")
+    assert logged(A_PROBE("a", 1.0, "Reason", "x", severity))["log_level"] == "debug"
 
 
 def test_numbers_have_the_names_of_the_api_and_instants_are_text():
-    numbers = {"requested_at": 1_800_000_000.25, "seconds": 1.23456789, "would_be": None}
-    line = logged(Notice(NoticeKind.SCALE, "a", 1.0, "Reason", "x", numbers=numbers))
-    assert line["written"] == "2027-01-15T08:00:00Z"
-    assert line["duration_seconds"] == 1.235
-    assert not {"requested_at", "seconds", "would_be"} & set(line)
+    assert logged(scaled("x", requested_at=1_800_000_000.25))["written"] == "2027-01-15T08:00:00Z"
+    probe: dict[str, Any] = {
+        "durations": {RequestKind.LEASE: 0.5},
+        "lag": 0.25,
+        "seconds": 1.23456789,
+    }
+    line = logged(A_PROBE("a", 1.0, "Reason", "x", **probe))
+    assert (line["duration_seconds"], line["lag_seconds"]) == (1.235, 0.25)
+    assert line["probe_seconds"] == {"lease": 0.5}
+    assert not {"seconds", "lag", "durations", "known_since", "leases"} & set(line)
+
+
+def test_no_fact_has_the_name_of_what_each_line_has():
+    """It would be lost in the log."""
+    common = {"namespace", "type", "reason", "verdict", "resource"}
+    own = {field.name for of in classes(Notice) for field in fields(of)[len(fields(Notice)) :]}
+    assert own
+    assert common.isdisjoint(own)
+
+
+def classes(of):
+    return [of, *(each for sub in of.__subclasses__() for each in classes(sub))]

@@ -11,7 +11,7 @@ import pytest
 from app.core import bounded_tls
 from app.core.tls import load_chain
 from app.core.web import connections, serving
-from app.core.web.serving import HttpServer, stopping_of
+from app.core.web.serving import HttpServer
 from bench.hostile.talk import change_keys
 from tests.support.certs import Authority
 
@@ -37,10 +37,6 @@ async def simple(scope, receive, send):
             await send({"type": "http.response.body", "body": b"begun", "more_body": True})
             await receive()
             await receive()  # returns when the caller has hung up
-        case "/polite":
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await stopping_of(scope).wait()
-            await send({"type": "http.response.body", "body": b"goodbye"})
         case "/body":
             while (await receive()).get("more_body"):
                 pass
@@ -274,15 +270,12 @@ async def test_a_newcomer_takes_the_place_of_the_oldest_that_waits(serve):
 
 async def test_nobody_takes_the_place_of_one_that_is_being_answered(serve):
     server = await serve(most=2)
-    lines = [await connect(server, get("/polite")) for _ in range(2)]
+    lines = [await connect(server, get("/stream")) for _ in range(2)]
     for reader, _ in lines:
         await head(reader)
     reader, _ = await connect(server, get())
     assert await rest(reader) == b""
     assert server.connections == 2
-    server.stop()
-    for each, _ in lines:
-        assert b"goodbye" in await rest(each)
 
 
 # TLS.
@@ -493,14 +486,6 @@ async def test_what_follows_a_request_in_the_same_packet_is_answered_in_order(se
 
 
 # The end.
-
-
-async def test_an_answer_without_end_may_say_goodbye(serve):
-    server = await serve()
-    reader, _ = await connect(server, get("/polite"))
-    await head(reader)
-    server.stop()
-    assert b"goodbye" in await rest(reader, 1)
 
 
 async def never(scope, receive, send):

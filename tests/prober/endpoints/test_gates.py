@@ -52,7 +52,7 @@ async def test_the_first_failure_closes_it_and_everybody_hears(bench_of):
     (notice,) = [each for each in bench.notices if each.reason == "GateClosed"]
     assert (notice.kind, notice.severity) == (NoticeKind.LIFECYCLE, Severity.WARNING)
     assert notice.message == bench.closed()
-    assert notice.numbers == {"probe": "canary", "gate": "Failing"}
+    assert notice.facts == {"probe": "canary", "gate": "Failing"}
     assert bench.told[-1] == NAMESPACE
     assert bench.view().closed
 

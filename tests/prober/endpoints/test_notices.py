@@ -38,7 +38,7 @@ async def test_a_notice_names_the_probe_the_target_and_what_it_said(bench_of):
     await bench.passes(6)
     (notice,) = bench.notices
     assert notice.message == "Readiness probe etcd of etcd-0/etcd: Failure: it was Failure"
-    assert notice.numbers == {"probe": "etcd", "target": "etcd-0/etcd", "result": "Failure"}
+    assert notice.facts == {"probe": "etcd", "target": "etcd-0/etcd", "result": "Failure"}
     assert notice.namespace == NAMESPACE
 
 
