@@ -1,6 +1,7 @@
 """Pauses and ScaleRequests on the wire, word by word: what the simulation says is what kube-apiserver says."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -144,7 +145,7 @@ async def test_a_pause_that_is_right_is_created(arena, wire):
         assert found["spec"] == {"scope": "all", **spec}
 
 
-WRONG_REQUESTS = [
+WRONG_REQUESTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"direction": None, "reason": None}, ["spec.direction Required", "spec.reason Required"]),
     ({"direction": "up"}, ["spec.direction NotSupported"]),
     *(({"force": each}, ["spec.force TypeInvalid"]) for each in ("yes", 1)),
@@ -154,19 +155,8 @@ WRONG_REQUESTS = [
         ({"hold": hold}, ["spec.hold Invalid"])
         for hold in (
             *("24h1s", "-1s", "30", "1d", "", "86400.001s", "0", "1us", "1h ", " 1h", "+1h"),
-            *(
-                "1h\n",
-                "99999999999999h",
-                "m",
-                "-0s",
-                "168h",
-                "1w",
-                "30 m",
-                "1H",
-                ".5h",
-                "1,5h",
-                "1e3s",
-            ),
+            *("1h\n", "99999999999999h", "m", "-0s", "168h", "1w", "30 m", "1H", ".5h", "1,5h"),
+            "1e3s",
         )
     ),
     ({"hold": "25h", "reason": " "}, ["spec.hold Invalid", "spec.reason Invalid"]),

@@ -1,5 +1,6 @@
 """What a server says of pods and of slices of endpoints, word by word; above all, how pods are deleted."""
 
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -168,14 +169,17 @@ async def test_what_is_not_there_is_not_found_whatever_the_preconditions(arena, 
     assert answer.json["details"] == {"name": "a", "kind": "pods"}
 
 
+WRONG_OPTIONS: list[Any] = [
+    *(b"{", b"[]", {"kind": "Pod", "apiVersion": "v1"}, {"preconditions": 3}),
+    *({"preconditions": []}, {"preconditions": {"uid": 3}}),
+    {"preconditions": {"resourceVersion": 5}},
+    *({"gracePeriodSeconds": "x"}, {"gracePeriodSeconds": 1.5}),
+]
+
+
 async def test_options_that_are_wrong_delete_nothing(arena, wire):
     before = await created(arena, wire, "Pod", pod("a", node=None))
-    for body in (
-        *(b"{", b"[]", {"kind": "Pod", "apiVersion": "v1"}, {"preconditions": 3}),
-        *({"preconditions": []}, {"preconditions": {"uid": 3}}),
-        {"preconditions": {"resourceVersion": 5}},
-        *({"gracePeriodSeconds": "x"}, {"gracePeriodSeconds": 1.5}),
-    ):
+    for body in WRONG_OPTIONS:
         assert failure(await deleted(arena, wire, body=body)) == (400, "BadRequest"), body
     assert (await wire.get(at(arena, "Pod", "a"))).json["metadata"] == before["metadata"]
 
