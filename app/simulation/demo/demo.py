@@ -25,7 +25,7 @@ from app.simulation.demo.program_api import read_shoots, session
 from app.simulation.demo.screens import LiveScreen, PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
 from app.simulation.demo.show import Show
-from app.simulation.scenarios.scenario import OwnShoot, Scenario, cast, find_scenario
+from app.simulation.scenarios.scenario import Part, Scenario, cast, find_scenario
 from app.simulation.server import Loopback, SimulatedServers
 
 # The budgets with which Gardener deploys the original.
@@ -203,7 +203,7 @@ def _unwritable(message: str) -> ConfigurationError:
     return ConfigurationError("dwd demo", [Mistake(None, "--log-file", message)])
 
 
-def _check_size(settings: DemoSettings, own: Sequence[OwnShoot]) -> None:
+def _check_size(settings: DemoSettings, own: Sequence[Part]) -> None:
     """Checks that both worlds fit into the memory of a small machine; raises ConfigurationError if not."""
     others = max(settings.shoots - len(own), 1)
     nodes = others * settings.nodes + sum(each.nodes for each in own)
