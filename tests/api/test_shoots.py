@@ -265,28 +265,19 @@ def full(shoots, endpoints):
     return shoots
 
 
-def test_an_item_of_the_list_says_what_the_shoot_alone_says(client, full):
-    for _ in range(2):
+def test_each_list_says_what_each_shoot_alone_says_whatever_has_changed(client, full, overrides):
+    probed = replace(healthy("shoot--a"), probes=99, last_probe=NOW + 9)
+    paused = pause(Scope.SCALE_DOWN, of="shoot--a")
+    for change in (
+        lambda: None,
+        lambda: full.add(probed),
+        lambda: overrides.add(paused),
+        overrides.clear,
+    ):
+        change()
         found = items(client)
         for name in full.known:
             assert found[name] == client.get(f"{LIST}/{name}").json()
-
-
-def test_the_next_probe_is_in_the_next_list(client, full):
-    assert items(client)["shoot--a"]["probe"]["count"] == healthy().probes
-    full.add(replace(healthy("shoot--a"), probes=99, last_probe=NOW + 9))
-    found = items(client)["shoot--a"]["probe"]
-    assert (found["count"], found["lastTime"]) == (99, "2027-01-15T08:00:09Z")
-
-
-def test_a_pause_and_its_end_are_in_the_next_list(client, full):
-    assert items(client)["shoot--a"]["pause"] is None
-    order = {"reason": "hands off", "scope": "scaleDown"}
-    assert client.put(f"{LIST}/shoot--a/pause", json=order).status_code == 200
-    assert items(client)["shoot--a"]["pause"]["reason"] == "hands off"
-    assert items(client)["shoot--b"]["pause"] is None
-    assert client.delete(f"{LIST}/shoot--a/pause").status_code == 204
-    assert items(client)["shoot--a"]["pause"] is None
 
 
 async def test_others_have_turns_while_a_list_is_drawn_and_a_shoot_that_goes_meanwhile_is_left_out():
