@@ -359,8 +359,8 @@ def test_so_are_targets_that_come_and_go_and_a_gate_that_closes():
 
 
 def test_what_may_change_with_each_probe_is_none():
-    times = {"last_probe": NOW, "next_probe": NOW + 30, "read_at": NOW}
-    again = replace(healthy(), probes=900, probe_seconds=0.5, **times)
+    later = replace(healthy(), last_probe=NOW, next_probe=NOW + 30, read_at=NOW)
+    again = replace(later, probes=900, probe_seconds=0.5)
     run_ = endpoint(last_run=NOW, run=99, last_outcome=ProbeOutcome.ERROR, message="in 7 ms")
     found = drawn(again, (run_,), (gate(message="in 7 ms"),))
     assert found == drawn()
