@@ -206,18 +206,6 @@ async def test_a_scale_request_is_followed_until_it_has_succeeded(
 ):
     spec = {"direction": "Down", "reason": "by hand", "author": "jane"}
     await kubectl("create", *file_of(tmp_path, "ScaleRequest", spec), *namespaced)
-    head, _ = table(await kubectl("get", "dwdsr", "-o", "wide", *namespaced))
-    assert head == [
-        "NAME",
-        "DIRECTION",
-        "PHASE",
-        "AUTHOR",
-        "HOLD",
-        "UNTIL",
-        "MESSAGE",
-        "AGE",
-        "REASON",
-    ]
     waits = ("wait", "scalerequest/a", "--for", "jsonpath={.status.phase}=Succeeded")
     waiting = asyncio.ensure_future(kubectl(*waits, *namespaced))
     status = {"phase": "Succeeded", "holdUntil": "2030-01-01T00:00:00.000000Z"}
