@@ -97,12 +97,12 @@ async def run_demo(
     """
     # Imported here: a watchdog in production must not load the terminal library and the simulated servers.
     with commands.simulation_needed():
-        from app.simulation.demo.demo import DemoRun  # noqa: PLC0415 - see above
+        from app.simulation.demo.demo import play_demo  # noqa: PLC0415 - see above
 
     sys.stderr.writelines(f"dwd demo: warning: {warning}\n" for warning in warnings)
     shipped = _config("prober.yaml"), _config("weeder.yaml")
     stop = _stop_signal(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    await DemoRun(settings, shipped, environ, out, stop).run()
+    await play_demo(settings, shipped, environ, out, stop)
 
 
 def _config(name: str) -> Path:

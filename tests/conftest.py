@@ -5,7 +5,9 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
 
 import hypothesis
 import pytest
@@ -13,6 +15,35 @@ import structlog
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from app.simulation.timers import EXACT_TICK
+
+_played = 0.0
+"""Where the fixtures of the present test have come to in virtual time; 0 if they have played none."""
+VIRTUAL: Final = {
+    "start": lambda: max(time.monotonic(), _played),
+    "noop_cycles": 1,
+    "resolution": EXACT_TICK,
+}
+
+
+def pytest_runtest_setup() -> None:
+    global _played  # noqa: PLW0603 - the plugin that sets the time up knows no fixture
+    _played = 0.0
+
+
+@pytest.fixture
+def virtual_time() -> Callable[[], AbstractContextManager[None]]:
+    """For an async fixture that lets time pass: in the block time is virtual, as it is in the test."""
+
+    @contextmanager
+    def virtual() -> Iterator[None]:
+        global _played  # noqa: PLW0603 - as above
+        loop: Any = asyncio.get_running_loop()
+        loop.setup_looptime(**VIRTUAL)
+        with loop.looptime_enabled():
+            yield
+            _played = loop.time()
+
+    return virtual
 
 
 def pytest_configure() -> None:
@@ -41,9 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Its ticks are exact in binary (`EXACT_TICK`).
     """
     for item in items:
-        item.add_marker(
-            pytest.mark.looptime(start=time.monotonic, noop_cycles=1, resolution=EXACT_TICK)
-        )
+        item.add_marker(pytest.mark.looptime(**VIRTUAL))
 
 
 @pytest.fixture(autouse=True)

@@ -248,7 +248,7 @@ class ShootRunner:
         self._probes += 1
         failure = reading.result if isinstance(reading.result, Failure) else None
         self._vanished = state.vanished(self._last_direction, reading.result, decision)
-        self._last_direction = state.asked(self._last_direction, reading.result, decision)
+        self._last_direction = state.last_direction(self._last_direction, reading.result, decision)
         if failure is not None:
             self._schedule.failed(failure)
         else:
@@ -450,7 +450,7 @@ class ShootRunner:
         return state.StateInputs(
             self._decision,
             any_expired=self._tally is not None and self._tally.candidates.expired > 0,
-            asked=self._last_direction,
+            last_direction=self._last_direction,
             vanished=self._vanished,
             kept_back=self._kept_back(),
             protected=self._protection.since is not None,
@@ -552,8 +552,8 @@ class ProbeSchedule:
         """Called when a probe or a contact failed; after a 429, no request is made for its Retry-After."""
         self.failures += 1
         if failure.retry_after is not None:
-            asked = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
-            wait = max(schedule.after_failure(self.failures), asked)
+            retry_after = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
+            wait = max(schedule.after_failure(self.failures), retry_after)
             self._not_before = self._env.clock.now() + wait
 
     def plan(self, inputs: ScheduleInputs, last: Reading | None) -> None:

@@ -122,7 +122,6 @@ class World:
         seed: int = 0,
         latency: float = 0.02,
         pace: PodPace | None = None,
-        secret_name: str = manifests.SECRET_NAME,
         external_secret_name: str | None = None,
         place: ServerPlace | None = None,
     ) -> None:
@@ -134,7 +133,6 @@ class World:
             seed: the random seed; worlds with the same one behave the same if the same happens to them.
             latency: the duration of one request, in seconds, both ways together.
             pace: how long pods in the seed take to start and stop.
-            secret_name: `kubeConfigSecretName`, or `internalKubeConfigSecretName`.
             external_secret_name: `externalKubeConfigSecretName`; None for lease mode.
             place: where its API servers listen; None: in memory.
         """
@@ -157,7 +155,7 @@ class World:
             api=self._api(Host.SEED, "seed"),
             deployments=DeploymentController(clock, self.store, self.journal, pace or PodPace()),
             journal=self.journal,
-            secret_names={Route.INTERNAL: secret_name},
+            secret_names={Route.INTERNAL: manifests.SECRET_NAME},
             pods=SeedPods(clock, self.store, self._rng("pods")),
             place=place or MemoryPlace(),
         )

@@ -199,19 +199,13 @@ class Store:
                 cut["metadata"] = _user_owned(metadata)
         return self._update(key, current, merge(current, cut))
 
-    def delete(
-        self, key: ObjectKey, *, resource_version: str | None = None, uid: str | None = None
-    ) -> Object:
+    def delete(self, key: ObjectKey) -> Object:
         """Removes the object; returns its last state.
 
         Raises:
             NotFound: the object does not exist.
-            Conflict: its resourceVersion or uid differs from the one given.
         """
         current = self.get(key)
-        _check(key, current, resource_version)
-        if uid is not None and uid != current["metadata"]["uid"]:
-            raise Conflict(f'{key.kind} "{key.name}": it has another uid than {uid}', status=409)
         del self._objects[key.kind][key.namespace][key.name]
         self._version += 1
         metadata = {**current["metadata"], "resourceVersion": str(self._version)}

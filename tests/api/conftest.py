@@ -74,7 +74,7 @@ def given(fakes) -> Context:
 
 
 @pytest.fixture
-def client(given, metrics, audit) -> Iterator[TestClient]:
-    app = application(given, metrics=metrics, audit=audit)
+def client(given, metrics) -> Iterator[TestClient]:
+    app = application(given, metrics=metrics)
     with TestClient(app, raise_server_exceptions=False) as found:
         yield found

@@ -14,7 +14,6 @@ from app.api.application import Middleware, create_api
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.health import Health
-from app.api.stream import EventStreams
 from app.core.config.settings import ServiceSettings
 from app.core.errors import ConfigWarning, FeatureUnavailable, NotFound, Refused
 from app.core.metrics import Metrics
@@ -65,6 +64,7 @@ from tests.api.facts import (
     pause,
     protected,
     recovery,
+    request,
     run,
     service,
     workload,
@@ -493,51 +493,46 @@ class Identified:
 def application(
     given: Context | None = None,
     *,
-    metrics: Metrics | None = None,
-    health: Health | None = None,
-    streams: EventStreams | None = None,
-    now: Callable[[], float] = time.monotonic,
-    local_only: bool = False,
     caller: Caller = TESTER,
     authentication: Middleware | None = None,
-    audit: AuditLog | None = None,
-    origins: Collection[str] = (),
+    metrics: Metrics | None = None,
+    health: Health | None = None,
+    now: Callable[[], float] = time.monotonic,
+    **more: Any,
 ) -> FastAPI:
     """The application of the API's port; without an `authentication`, every request to it is made by `caller`."""
-    given = given or context()
     return create_api(
-        given if audit is None else replace(given, audit=audit),
+        given or context(),
         health=health or Health(),
         metrics=metrics or Metrics(),
         authentication=authentication or partial(Identified, caller=caller),
-        local_only=local_only,
-        origins=origins,
-        streams=streams,
         now=now,
+        **more,
     )
 
 
+def populate(fakes: Any) -> None:
+    """All is well, and there is a little of everything; pauses of kubectl have the name of a resource."""
+    fakes.process.loops = tuple(Loop)
+    fakes.shoots.add(healthy(), protected("shoot--b"), not_probed("shoot--c"))
+    for of in (NAMESPACE, HOME):
+        fakes.overrides.add(pause(of=of), pause(of=of, name=KCM.name))
+    fakes.overrides.add(request())
+    fakes.weeders.add(service())
+    fakes.weeders.served = {NAMESPACE}
+    fakes.scaling_runs.add(run(author="bob"), run("op-2", trigger=Trigger.AUTO))
+    fakes.resources.known[NAMESPACE] = {KCM: workload(KCM)}
+
+
 class World:
-    """All fakes together, in which all is well, with a little of everything."""
+    """All fakes together, populated."""
 
     def __init__(self) -> None:
-        self.process = FakeProcess(loops=tuple(Loop))
+        self.process = FakeProcess()
         self.shoots, self.weeders = FakeShoots(), FakeWeeders()
         self.scaling_runs, self.resources = FakeFlows(), FakeResources()
         self.overrides, self.authority = FakeOverrides(), FakeAuthority()
-        self.shoots.add(healthy(), protected("shoot--b"), not_probed("shoot--c"))
-        self.overrides.add(*(pause(of=of, name=KCM.name) for of in (NAMESPACE, HOME)))
-        self.weeders.add(service())
-        self.scaling_runs.add(run(author="bob"), run("op-2", trigger=Trigger.AUTO))
-        self.resources.known[NAMESPACE] = {KCM: workload(KCM)}
+        populate(self)
 
     def context(self) -> Context:
-        return context(
-            self.shoots,
-            self.process,
-            self.weeders,
-            scaling_runs=self.scaling_runs,
-            resources=self.resources,
-            overrides=self.overrides,
-            authority=self.authority,
-        )
+        return context(**vars(self))

@@ -1,7 +1,6 @@
 """Every attempt to change something leaves a record, whatever comes of it; and the list of them, newest first."""
 
 import asyncio
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +14,19 @@ from app.api.limits import CALLER, Limiter, RateLimits, name_of
 from app.api.middleware import RequestGuard
 from app.api.problems import Problem, ProblemType
 from app.core.errors import Unreachable
-from app.core.model.callers import Caller, Role
-from app.core.reporting.audit import Attempt, AuditLog
+from app.core.model.callers import Caller
+from app.core.reporting.audit import Attempt
 from tests.api.facts import NAMESPACE, healthy
-from tests.api.fakes import Identified, application
+from tests.api.fakes import Identified
 
 PATH = "/api/v1/audit"
 PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
 REASON = {"reason": "the load balancer is replaced"}
+
+
+@pytest.fixture(autouse=True)
+def one_shoot(shoots):
+    shoots.add(healthy())
 
 
 def attempt(number=0, **more: Any):
@@ -35,8 +39,7 @@ def requests(answer):
     return [each["request"] for each in answer.json()["items"]]
 
 
-def test_a_write_leaves_an_entry_with_who_what_why_before_and_after(client, shoots):
-    shoots.add(healthy())
+def test_a_write_leaves_an_entry_with_who_what_why_before_and_after(client):
     made = client.put(PAUSE, json=REASON)
     (entry,) = client.get(PATH).json()["items"]
     assert entry == {
@@ -65,8 +68,7 @@ def claimed(client, *said):
     return client.get(PATH).json()["items"][0]["claimed"]
 
 
-def test_the_person_behind_a_shared_account_is_there_as_claimed(client, shoots):
-    shoots.add(healthy())
+def test_the_person_behind_a_shared_account_is_there_as_claimed(client):
     assert claimed(client, "alice%40example.org") == "alice@example.org"
     (entry,) = client.get(PATH).json()["items"]
     assert entry["caller"] == "tester", "the account stays what it is"
@@ -84,20 +86,18 @@ def test_the_person_behind_a_shared_account_is_there_as_claimed(client, shoots):
         ("J%C3%BCrgen", "Jürgen"),
     ],
 )
-def test_a_claim_is_cleaned_as_every_text_of_an_outsider_is(client, shoots, said, kept):
-    shoots.add(healthy())
+def test_a_claim_is_cleaned_as_every_text_of_an_outsider_is(client, said, kept):
     assert claimed(client, said) == kept
 
 
-def test_a_claim_is_short_and_there_is_one(client, shoots):
-    shoots.add(healthy())
+def test_a_claim_is_short_and_there_is_one(client):
     assert len(claimed(client, "x" * 9_000)) == 300
     assert claimed(client, "alice", "mallory") == "alice"
 
 
 def test_what_was_refused_is_there_with_its_problem_and_counted_where_it_comes_again(client):
     for _ in range(3):
-        client.put(PAUSE, json=REASON)
+        client.put("/api/v1/shoots/nowhere/pause", json=REASON)
     (entry,) = client.get(PATH).json()["items"]
     assert (entry["status"], entry["times"]) == (404, 3)
     assert entry["problem"] == "urn:dependency-watchdog:problem:not-found"
@@ -140,21 +140,8 @@ URN = "urn:dependency-watchdog:problem:"
 BODY = {"reason": "maintenance of the seed"}
 
 
-@pytest.fixture
-def records():
-    return AuditLog(time.monotonic)
-
-
-@pytest.fixture
-def caller(given, records, shoots):
-    shoots.add(healthy())
-    app = application(given, audit=records, caller=Caller("alice", Role.ADMIN))
-    with TestClient(app, raise_server_exceptions=False) as found:
-        yield found
-
-
-def only(records):
-    (found,) = records.entries()
+def only(audit):
+    (found,) = audit.entries()
     return found.attempt
 
 
@@ -185,19 +172,17 @@ def only(records):
         ("DELETE", PAUSE, {"json": BODY}, 413, "body-not-allowed"),
     ],
 )
-def test_a_refusal_is_recorded_with_its_problem(
-    *, caller, records, method, path, sent, status, slug
-):
-    assert caller.request(method, path, **sent).status_code == status
-    found = only(records)
+def test_a_refusal_is_recorded_with_its_problem(*, client, audit, method, path, sent, status, slug):
+    assert client.request(method, path, **sent).status_code == status
+    found = only(audit)
     assert (found.method, found.path, found.status) == (method, path, status)
     assert (found.problem, found.performed) == (URN + slug, False)
 
 
-def test_a_refusal_that_a_browser_sees_as_a_page_has_its_problem_too(caller, records):
-    answer = caller.post("/", headers={"Accept": "text/html"})
+def test_a_refusal_that_a_browser_sees_as_a_page_has_its_problem_too(client, audit):
+    answer = client.post("/", headers={"Accept": "text/html"})
     assert (answer.status_code, answer.headers["content-type"][:9]) == (405, "text/html")
-    assert only(records).problem == URN + "method-not-allowed"
+    assert only(audit).problem == URN + "method-not-allowed"
 
 
 OTHER = "shoot--acme--test"
@@ -224,30 +209,30 @@ def refused_all(authority):
     ],
     ids=["paths", "methods", "subpaths", "shoots", "services", "operations", "queries"],
 )
-def test_no_junk_hides_an_attempt(caller, records, authority, junk):
+def test_no_junk_hides_an_attempt(client, audit, authority, junk):
     refused_all(authority)
     with capture_logs() as lines:
         for number in range(25):
-            caller.request(*junk(number))
-        caller.put(PAUSE, json=BODY)
+            client.request(*junk(number))
+        client.put(PAUSE, json=BODY)
         for number in range(330):
-            caller.request(*junk(number + 25))
-    found = [each for each in records.entries() if each.attempt.path == PAUSE]
+            client.request(*junk(number + 25))
+    found = [each for each in audit.entries() if each.attempt.path == PAUSE]
     assert [(each.times, each.attempt.namespace) for each in found] == [(1, NAMESPACE)]
     told = [each["path"] for each in lines if each["event"] == "write refused"]
     assert PAUSE in told
 
 
 def test_attempts_on_each_shoot_and_by_each_call_are_records_of_their_own(
-    caller, records, authority, shoots
+    client, audit, authority, shoots
 ):
     shoots.add(healthy(OTHER))
     refused_all(authority)
     for path in (PAUSE, PAUSE.replace(NAMESPACE, OTHER)):
         for method in ("PUT", "DELETE", "PUT"):
-            caller.request(method, path, json=BODY if method == "PUT" else None)
-    caller.post(SCALE, json={"direction": "down", "reason": "x"})
-    found = {(each.attempt.method, each.attempt.path): each.times for each in records.entries()}
+            client.request(method, path, json=BODY if method == "PUT" else None)
+    client.post(SCALE, json={"direction": "down", "reason": "x"})
+    found = {(each.attempt.method, each.attempt.path): each.times for each in audit.entries()}
     assert found == {
         ("PUT", PAUSE): 2,
         ("DELETE", PAUSE): 1,
@@ -267,33 +252,33 @@ def test_a_process_without_the_prober_knows_the_shoots_of_its_services(given, we
     assert not replace(alone, weeders=None).has_shoot(NAMESPACE)
 
 
-def test_an_attempt_that_is_refused_by_its_head_names_its_shoot(caller, records):
-    caller.put(PAUSE, json=BODY, headers={"Sec-Fetch-Site": "cross-site"})
-    assert only(records).namespace == NAMESPACE
+def test_an_attempt_that_is_refused_by_its_head_names_its_shoot(client, audit):
+    client.put(PAUSE, json=BODY, headers={"Sec-Fetch-Site": "cross-site"})
+    assert only(audit).namespace == NAMESPACE
 
 
-def test_a_failure_is_recorded_as_the_caller_saw_it(caller, records, overrides, monkeypatch):
+def test_a_failure_is_recorded_as_the_caller_saw_it(client, audit, overrides, monkeypatch):
     for error, status in ((Unreachable("the seed"), 503), (ValueError("a bug"), 500)):
 
         async def fails(*_, error=error):
             raise error
 
         monkeypatch.setattr(overrides, "set_pause", fails)
-        assert caller.put(PAUSE, json=BODY).status_code == status
-        assert records.entries()[0].attempt.status == status
+        assert client.put(PAUSE, json=BODY).status_code == status
+        assert audit.entries()[0].attempt.status == status
 
 
-def test_a_caller_that_asks_for_too_much_is_recorded_and_what_he_did_stays(records):
+def test_a_caller_that_asks_for_too_much_is_recorded_and_what_he_did_stays(audit):
     async def done(scope, receive, send):
         await Response(status_code=200 if scope["path"] == "/once" else 404)(scope, receive, send)
 
     limits = RateLimits(done, limiter=Limiter(CALLER, lambda: 0.0), who=name_of)
-    alice = Identified(Auditing(RequestGuard(limits), audit=records), Caller("alice"))
+    alice = Identified(Auditing(RequestGuard(limits), audit=audit), Caller("alice"))
     client = TestClient(alice)
     client.delete("/once")
     statuses = [client.delete("/again").status_code for _ in range(250)]
     assert set(statuses) == {404, 429}
-    kept = {each.attempt.status: each for each in records.entries()}
+    kept = {each.attempt.status: each for each in audit.entries()}
     assert {status: each.times for status, each in kept.items()} == {200: 1, 404: 199, 429: 51}
     assert kept[429].attempt.caller == "alice"
     assert kept[429].attempt.problem == URN + "too-many-requests"
@@ -301,31 +286,31 @@ def test_a_caller_that_asks_for_too_much_is_recorded_and_what_he_did_stays(recor
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
 @pytest.mark.parametrize("path", ["/api/v1/shoots", "/livez", "/nowhere", PAUSE])
-def test_reads_leave_no_record(caller, records, method, path):
-    caller.request(method, path)
-    assert records.entries() == []
+def test_reads_leave_no_record(client, audit, method, path):
+    client.request(method, path)
+    assert audit.entries() == []
 
 
 async def unused(*_):
     raise AssertionError
 
 
-async def test_a_request_that_is_cut_short_is_recorded_without_an_answer(records):
+async def test_a_request_that_is_cut_short_is_recorded_without_an_answer(audit):
     async def hangs(scope, receive, send):
         await asyncio.Event().wait()
 
-    app = Auditing(RequestGuard(hangs), audit=records)
+    app = Auditing(RequestGuard(hangs), audit=audit)
     scope = {"type": "http", "method": "PUT", "path": "/x", "query_string": b"", "headers": []}
     request = asyncio.ensure_future(app(scope, unused, unused))
     await asyncio.sleep(0)
     request.cancel()
     await asyncio.wait([request])
-    assert only(records).status is None
+    assert only(audit).status is None
 
 
-def test_tokens_are_in_no_record(caller, records):
+def test_tokens_are_in_no_record(client, audit):
     token = "eyJhbGciOiJSUzI1NiJ9.s3cr3t-canary.signature"
     headers = {"Authorization": f"Bearer {token}"}
-    caller.put(PAUSE, json={"reason": f"with {token}"}, headers=headers)
-    caller.put(f"/api/v1/{token}", json=BODY, headers=headers)
-    assert "s3cr3t-canary" not in repr(records.entries())
+    client.put(PAUSE, json={"reason": f"with {token}"}, headers=headers)
+    client.put(f"/api/v1/{token}", json=BODY, headers=headers)
+    assert "s3cr3t-canary" not in repr(audit.entries())

@@ -232,26 +232,6 @@ async def test_whoever_is_in_his_own_way_is_told_that_after_2_s(given):
     assert answer.headers["Retry-After"] == "1"
 
 
-async def test_a_turn_that_fails_or_is_cut_short_is_over():
-    locks = ReadLocks()
-    with pytest.raises(ZeroDivisionError):
-        async with locks.turn("a"):
-            _ = 1 / 0
-    cut, waiting = (asyncio.ensure_future(held(locks, "a", seconds)) for seconds in (60, 1))
-    await asyncio.sleep(0.1)
-    cut.cancel()
-    await asyncio.wait([cut])
-    await waiting
-
-
-async def test_who_stops_waiting_leaves_the_turn_to_the_next():
-    locks = ReadLocks()
-    first, second, third = (asyncio.ensure_future(held(locks, "a")) for _ in range(3))
-    await asyncio.sleep(0.1)
-    second.cancel()
-    assert await third - await first == pytest.approx(1)
-
-
 async def test_nobody_is_remembered_who_waits_for_nothing():
     locks = ReadLocks()
     await asyncio.gather(*(held(locks, f"caller {n}") for n in range(50)))

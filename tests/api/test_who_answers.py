@@ -6,19 +6,12 @@ import pytest
 
 from app.core.model.policy import Loop
 from tests.api.facts import (
-    HOME,
     KCM,
     NAMESPACE,
     NOW,
     SERVICE,
-    healthy,
-    pause,
-    request,
-    run,
-    service,
-    workload,
 )
-from tests.api.fakes import type_of
+from tests.api.fakes import populate, type_of
 
 
 class Asked(NamedTuple):
@@ -58,11 +51,11 @@ OF_ANY_PROCESS = [
     PAUSE,
     Asked("DELETE", f"{SHOOT}/pause", writes=True),
     Asked("GET", f"{SHOOT}/pauses"),
-    Asked("DELETE", f"{SHOOT}/pauses/night", writes=True),
-    Asked("PUT", "/api/v1/pause", WHY, writes=True),
+    Asked("DELETE", f"{SHOOT}/pauses/{KCM.name}", writes=True),
+    Asked("PUT", "/api/v1/pause", WHY | {"scope": "scaleDown"}, writes=True),
     Asked("DELETE", "/api/v1/pause", writes=True),
     Asked("GET", "/api/v1/pauses"),
-    Asked("DELETE", "/api/v1/pauses/night", writes=True),
+    Asked("DELETE", f"/api/v1/pauses/{KCM.name}", writes=True),
     *(Asked("GET", f"/api/v1/{part}") for part in ("status", "audit", "config")),
     *(
         Asked("GET", path)
@@ -74,16 +67,8 @@ OF_REPLICAS = [*OF_ANY_PROBER, *OF_ANY_PROCESS]
 
 
 @pytest.fixture(autouse=True)
-def world(*, process, shoots, weeders, overrides, resources, scaling_runs):
-    process.loops = tuple(Loop)
-    shoots.add(healthy())
-    resources.known[NAMESPACE] = {KCM: workload(KCM)}
-    weeders.add(service())
-    weeders.served = {NAMESPACE}
-    overrides.add(
-        request(), *(pause(of=of, name=n) for of in (NAMESPACE, HOME) for n in ("api", "night"))
-    )
-    scaling_runs.add(run())
+def world(fakes):
+    populate(fakes)
 
 
 @pytest.fixture

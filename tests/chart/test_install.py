@@ -31,6 +31,8 @@ EVERYTHING: Json = {
 }
 CHANGED: Json = {**EXPOSED, "prober": {"replicas": 3, "config": {"probeInterval": "20s"}}}
 NUMBERS = count()
+ONE_HELM = pytest.mark.parametrize("helm", ["helm4"], indirect=True)
+"""For what the server takes or the chart makes; how a helm installs, upgrades and removes is tried with both."""
 LEADER = [{"addresses": ["10.244.0.7"], "conditions": {"ready": True}}]
 
 
@@ -56,6 +58,7 @@ def test_what_is_there_after_an_installation_is_what_was_rendered(
     assert {"prometheusrule", "servicemonitor", "verticalpodautoscaler"} <= {k for k, _ in there}
 
 
+@ONE_HELM
 def test_a_cluster_without_the_kinds_of_others_is_installed_into_and_told_what_was_left_out(
     clusters: Clusters, helm: Tool, tmp_path: Path
 ) -> None:
@@ -67,58 +70,39 @@ def test_a_cluster_without_the_kinds_of_others_is_installed_into_and_told_what_w
     assert "metrics.serviceMonitor, alerts" in told
 
 
-def test_an_upgrade_brings_the_new_values_and_keeps_what_old_pods_need(
+def test_an_upgrade_brings_the_new_values_and_a_rollback_the_former_ones(
     installed: Release, helm: Tool
 ) -> None:
-    before = installed.get("deployment", "prober")
-    files = installed.config_maps()
+    """The leader's address stays, and what old pods need; what has not changed is not rolled out."""
+    before, files = installed.get("deployment", "prober"), installed.config_maps()
+    ports = [{"name": "api", "port": 8080, "protocol": "TCP"}]
+    installed.patch("endpointslice", "prober-leader", {"endpoints": LEADER, "ports": ports})
     installed.upgrade(helm, CHANGED)
     after = installed.get("deployment", "prober")
     assert (before["spec"]["replicas"], after["spec"]["replicas"]) == (2, 3)
     assert config_of(before) != config_of(after)
-    assert interval(installed, after) == "20s"
+    assert (interval(installed, after), leader(installed)) == ("20s", "10.244.0.7")
     assert installed.config_maps() == files | {f"configmap/{config_of(after)}"}
-    weeder = installed.get("deployment", "weeder")
-    assert weeder["metadata"]["generation"] == 1, "what has not changed is not rolled out"
+    assert installed.get("deployment", "weeder")["metadata"]["generation"] == 1
+    installed.do(helm, "rollback", "1")
+    again = installed.get("deployment", "prober")
+    assert again["spec"]["template"]["spec"] == before["spec"]["template"]["spec"]
+    assert again["spec"]["replicas"] == 2
+    assert (interval(installed, again), leader(installed)) == ("10s", "10.244.0.7")
 
 
-def test_an_upgrade_that_changes_nothing_rolls_nothing_out(installed: Release, helm: Tool) -> None:
-    installed.upgrade(helm, EXPOSED)
-    for each in ("prober", "weeder"):
-        assert installed.get("deployment", each)["metadata"]["generation"] == 1
-
-
-def test_an_upgrade_scales_up_what_somebody_has_scaled_to_0(installed: Release, helm: Tool) -> None:
-    """As the runbook says where it stops the watchdog altogether."""
+def test_an_upgrade_that_changes_nothing_scales_up_what_somebody_has_scaled_to_0(
+    installed: Release, helm: Tool
+) -> None:
+    """As the runbook says where it stops the watchdog altogether; nothing else is rolled out."""
     given = (f"{installed.name}-weeder", "--replicas=0", f"--namespace={installed.namespace}")
     installed.cluster.kubectl("scale", "deployment", *given)
     installed.upgrade(helm, EXPOSED)
     assert installed.get("deployment", "weeder")["spec"]["replicas"] == 2
+    assert installed.get("deployment", "prober")["metadata"]["generation"] == 1
 
 
-def test_what_the_leader_wrote_is_there_after_an_upgrade_and_a_rollback(
-    installed: Release, helm: Tool
-) -> None:
-    ports = [{"name": "api", "port": 8080, "protocol": "TCP"}]
-    installed.patch("endpointslice", "prober-leader", {"endpoints": LEADER, "ports": ports})
-    installed.upgrade(helm, CHANGED)
-    assert leader(installed) == "10.244.0.7"
-    installed.do(helm, "rollback", "1")
-    assert leader(installed) == "10.244.0.7"
-
-
-def test_a_rollback_brings_back_the_values_and_the_files_of_that_revision(
-    installed: Release, helm: Tool
-) -> None:
-    before = installed.get("deployment", "prober")
-    installed.upgrade(helm, CHANGED)
-    installed.do(helm, "rollback", "1")
-    after = installed.get("deployment", "prober")
-    assert after["spec"]["template"]["spec"] == before["spec"]["template"]["spec"]
-    assert after["spec"]["replicas"] == 2
-    assert interval(installed, after) == "10s"
-
-
+@ONE_HELM
 def test_values_that_are_refused_change_nothing(installed: Release, helm: Tool) -> None:
     wrong = {**EXPOSED, "prober": {"config": {"probeInterval": "10"}}}
     with pytest.raises(Failed, match="probeInterval"):
@@ -130,20 +114,16 @@ def test_values_that_are_refused_change_nothing(installed: Release, helm: Tool) 
 def test_a_removal_leaves_the_files_of_the_program_and_nothing_else(
     installed: Release, helm: Tool
 ) -> None:
-    installed.upgrade(helm, CHANGED)
     files = installed.config_maps()
     printed = installed.do(helm, "uninstall")
     assert installed.there(OPTIONAL) == files
-    assert len(files) == 3
+    assert len(files) == 2
     assert "kept" in printed, "helm says so"
-
-
-def test_what_was_removed_is_installed_again(installed: Release, helm: Tool) -> None:
-    installed.do(helm, "uninstall")
     installed.install(helm, EXPOSED)
-    assert interval(installed, installed.get("deployment", "prober")) == "10s"
+    assert interval(installed, installed.get("deployment", "prober")) == "10s", "once more"
 
 
+@ONE_HELM
 def test_a_deployment_of_somebody_else_is_in_the_way_until_it_is_deleted(
     release: Release, helm: Tool
 ) -> None:
@@ -164,6 +144,7 @@ def test_a_deployment_of_somebody_else_is_in_the_way_until_it_is_deleted(
     assert interval(release, release.get("deployment", "prober")) == "10s"
 
 
+@ONE_HELM
 def test_one_process_takes_the_place_of_two_and_back(installed: Release, helm: Tool) -> None:
     before = installed.there()
     installed.upgrade(helm, {**EXPOSED, "mode": "serve"})
@@ -228,43 +209,31 @@ def pauses(release: Release) -> set[str]:
     return release.cluster.names("pauses", f"--namespace={release.namespace}")
 
 
-def test_the_definitions_and_their_objects_outlive_the_release(
+def test_the_definitions_come_with_an_upgrade_are_renewed_and_outlive_every_way_back(
     undefined: Release, helm: Tool
 ) -> None:
-    undefined.install(helm, DEFINING)
-    assert defined(undefined) == NAMES
-    paused(undefined)
-    printed = undefined.do(helm, "uninstall")
-    assert all(name in printed for name in NAMES), "helm says what it keeps"
-    assert (defined(undefined), len(pauses(undefined))) == (NAMES, 1)
-    undefined.install(helm, DEFINING)
-    undefined.upgrade(helm, DEFINING)
-    assert len(pauses(undefined)) == 1
-
-
-def test_an_upgrade_brings_the_definitions_and_no_way_back_takes_them(
-    undefined: Release, helm: Tool
-) -> None:
+    """And with them what people have decided."""
     undefined.install(helm, EXPOSED)
     assert not defined(undefined)
     undefined.upgrade(helm, DEFINING)
     paused(undefined)
-    undefined.do(helm, "rollback", "1")
-    undefined.upgrade(helm, DEFINING)
-    undefined.upgrade(helm, EXPOSED)
-    assert (defined(undefined), len(pauses(undefined))) == (NAMES, 1)
-
-
-def test_an_upgrade_renews_a_definition(undefined: Release, helm: Tool) -> None:
-    undefined.install(helm, DEFINING)
-    older = [{"op": "remove", "path": "/spec/names/shortNames"}]
-    name = min(NAMES)
+    older, name = [{"op": "remove", "path": "/spec/names/shortNames"}], min(NAMES)
     undefined.cluster.kubectl("patch", "crd", name, "--type=json", f"--patch={json.dumps(older)}")
     undefined.upgrade(helm, {**DEFINING, "labels": {"example.org/newer": "x"}})
     found = undefined.cluster.get("crd", name, undefined.namespace)
     assert found["metadata"]["labels"]["example.org/newer"] == "x"
+    undefined.do(helm, "rollback", "1")
+    undefined.upgrade(helm, DEFINING)
+    undefined.upgrade(helm, EXPOSED)
+    assert (defined(undefined), len(pauses(undefined))) == (NAMES, 1)
+    undefined.upgrade(helm, DEFINING)
+    printed = undefined.do(helm, "uninstall")
+    assert all(name in printed for name in NAMES), "helm says what it keeps"
+    undefined.install(helm, DEFINING)
+    assert (defined(undefined), len(pauses(undefined))) == (NAMES, 1)
 
 
+@ONE_HELM
 def test_definitions_of_somebody_else_are_taken_over_when_helm_is_told_to(
     undefined: Release, helm: Tool
 ) -> None:

@@ -235,7 +235,8 @@ PAUSES, NO_PAUSES = "kubectl get pauses,scalerequests --all-namespaces", "Nobody
 CLEAR, NO_LINK = "tokens travel in the clear", "runbook in the dashboards lead nowhere"
 JOBS = "set it, noted-prober and noted-weeder, and both are"
 INGRESS = "api.ingress.enabled=true api.ingress.host=x.org"
-BOARDS, UNWATCHED = "dashboards.enabled=true", "metrics.serviceMonitor.enabled=false"
+BOARDS = "dashboards.enabled=true dashboards.runbookUrl"
+UNWATCHED = "metrics.serviceMonitor.enabled=false"
 NOTES: dict[str, tuple[list[str], list[str]]] = {
     "": (
         [
@@ -245,8 +246,6 @@ NOTES: dict[str, tuple[list[str], list[str]]] = {
         ],
         ["Left out", "endpoint mode", NO_PAUSES, "--service-account", CLEAR, NO_LINK, JOBS],
     ),
-    "image.repository=registry.example.org/dependency-watchdog": ([], [NO_REGISTRY]),
-    "image.repository=localhost/dependency-watchdog": ([], [NO_REGISTRY]),
     "prober.flags.dryRun=true weeder.flags.dryRun=true": (
         ["port-forward deployment/noted-prober"],
         ["get lease"],
@@ -255,9 +254,6 @@ NOTES: dict[str, tuple[list[str], list[str]]] = {
         ["get lease dwd-weeder-leader-election\n", "port-forward deployment/noted-prober"],
         [],
     ),
-    "crds.install=false": ([NO_PAUSES], [PAUSES]),
-    "rbac.create=false": ([], ["noted-viewer"]),
-    "api.auth.callerRoles=false": ([], ["noted-viewer"]),
     "api.auth.serviceAccounts.create=true": (
         [
             "--port-forward garden/noted-prober --service-account garden/noted-viewer",
@@ -265,17 +261,19 @@ NOTES: dict[str, tuple[list[str], list[str]]] = {
         ],
         ["--token-file"],
     ),
-    INGRESS: ([CLEAR], []),
-    f"{INGRESS} api.ingress.tlsSecretName=x": ([], [CLEAR]),
-    f"{BOARDS} dashboards.runbookUrl=": ([], [NO_LINK]),
-    f"{BOARDS} dashboards.runbookUrl=docs/runbook.md": ([NO_LINK], []),
-    f"{BOARDS} dashboards.runbookUrl=httpsdocs": ([NO_LINK], []),
-    f"{BOARDS} dashboards.runbookUrl=https://x.org/r.md": ([], [NO_LINK]),
-    f"{BOARDS} dashboards.runbookUrl=http://x.org/": ([], [NO_LINK]),
-    UNWATCHED: ([JOBS], []),
-    f"{UNWATCHED} metrics.podMonitor.enabled=true": ([], [JOBS]),
-    f"{UNWATCHED} alerts.jobs.prober=mine": ([], [JOBS]),
-    f"{UNWATCHED} alerts.enabled=false": ([], [JOBS]),
+    # of what has nothing to do with each other, together
+    f"image.repository=registry.example.org/x crds.install=false rbac.create=false {INGRESS} {UNWATCHED} {BOARDS}=": (
+        [NO_PAUSES, CLEAR, JOBS],
+        [PAUSES, "noted-viewer", NO_REGISTRY, NO_LINK],
+    ),
+    f"image.repository=localhost/x api.auth.callerRoles=false {INGRESS} api.ingress.tlsSecretName=x "
+    f"{UNWATCHED} metrics.podMonitor.enabled=true {BOARDS}=docs/runbook.md": (
+        [PAUSES, NO_LINK],
+        ["noted-viewer", NO_REGISTRY, CLEAR, JOBS],
+    ),
+    f"{UNWATCHED} alerts.jobs.prober=mine {BOARDS}=https://x.org/r.md": ([], [JOBS, NO_LINK]),
+    f"{UNWATCHED} alerts.enabled=false {BOARDS}=http://x.org/": ([], [JOBS, NO_LINK]),
+    f"{BOARDS}=httpsdocs": ([NO_LINK], []),
 }
 """With which values beside those for high availability they say what, and what not."""
 

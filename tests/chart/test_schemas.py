@@ -1,18 +1,17 @@
 """What the API server says of its kinds, against what the chart renders: kubeconform, and a dry run on the server."""
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.chart import rendering, schemas
 from tests.chart.cluster import Cluster, Clusters
-from tests.chart.rendering import KUBES, NAMESPACE, Renderer
+from tests.chart.rendering import NAMESPACE, Renderer
 from tests.chart.tools import Tool
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
-
-SETS = pytest.mark.parametrize("values", rendering.values_sets(), ids=rendering.name_of)
-KUBE = pytest.mark.parametrize("kube", KUBES)
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +33,24 @@ def location(folder: Path) -> str:
     return str(folder / schemas.LOCATION)
 
 
-@KUBE
 def test_every_field_is_one_that_its_kind_has(
-    strict: Tool, render: Renderer, tmp_path: Path, kube: str
+    strict: Tool, render: Renderer, tmp_path: Path
 ) -> None:
     """Of every set at once: to read the schemas takes longer than to compare with them."""
     number = 0
     for values in rendering.values_sets():
-        rendered = render(values, kube=kube)
+        rendered = render(values)
         (tmp_path / f"{values.stem}.yaml").write_text(rendered.text)
         number += len(rendered.objects)
     printed = strict(tmp_path)
     assert f"Valid: {number}, Invalid: 0, Errors: 0, Skipped: 0" in printed
 
 
-@SETS
-def test_the_server_would_take_every_object(
-    furnished: Clusters, render: Renderer, values: Path
-) -> None:
-    would_apply(furnished.full, render(values).text)
+def test_the_server_would_take_every_object(furnished: Clusters, render: Renderer) -> None:
+    """Of every set at once, each object that several sets have once."""
+    objects = [each for path in rendering.values_sets() for each in render(path).objects]
+    distinct = {json.dumps(each, sort_keys=True): each for each in objects}
+    would_apply(furnished.full, yaml.safe_dump_all(distinct.values()))
 
 
 def test_a_server_without_the_kinds_of_others_would_take_every_object(

@@ -1,7 +1,12 @@
 """The commands of the client, run as the program runs them, against an API that answers as a test says."""
 
 import io
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -36,6 +41,20 @@ def run(*words, environ=None):
         err.write(f"{error}\n")
         code = commands.EXIT_WRONG
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+def started(*words: str, out: Any = subprocess.PIPE, **environ: str) -> Any:
+    """Begins `dwd` as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "app", *words],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "TERM": "xterm", **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
 
 
 @pytest.fixture

@@ -78,8 +78,7 @@ def real():
     audit = AuditLog(time.time)
     others = {"overrides": overrides, "scaling_runs": runs, "resources": resources}
     known = context(shoots, process, weeders, audit=audit, **others)
-    app = application(known, audit=audit)
-    with capture_logs(), Served(app) as served:
+    with capture_logs(), Served(application(known)) as served:
         environ = {"DWD_SERVER": f"http://127.0.0.1:{served.port}"}
         yield lambda *words: run(*words, environ=environ)
 

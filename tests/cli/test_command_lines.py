@@ -1,6 +1,10 @@
 """The command lines of the client: help, how a resource is found, and what is refused before anything is sent."""
 
+import shlex
+from pathlib import Path
+
 import pytest
+import yaml
 
 from app import commands
 from app.cli import program
@@ -80,98 +84,14 @@ def test_a_resource_that_is_not_one_changes_nothing(resource, code, said, api, d
 # What is refused before anything is sent.
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("shoots", "A"), 'NAME: must be the control-plane namespace of a shoot, not "A"'),
-        (("shoots", "a", "b"), "b: unexpected argument"),
-        (("shoots", "--nodes"), "--nodes: needs NAME"),
-        (("shoots", "--history"), "--history: needs NAME"),
-        (("shoots", "a", "--nodes", "--history", "-o", "yaml"), "--output: yaml shows one answer"),
-        (("shoots", "a", "--nodes", "-o", "name"), "--output: name does not go with --nodes"),
-        (
-            ("shoots", "-o", "xml"),
-            '--output: must be one of table, wide, name, json, yaml, not "xml"',
-        ),
-        (
-            ("shoots", "--server=x"),
-            '--server: must be http://HOST:PORT or https://HOST:PORT, not "x"',
-        ),
-        (
-            ("shoots", "--server=u@x"),
-            "--server: must be http://HOST:PORT or https://HOST:PORT, without a user or an @",
-        ),
-        (("shoots", "--timeout=0s"), "--timeout: must be above 0s, not 0s"),
-        (("shoots", "--port-forward=x"), "--port-forward: must be NAMESPACE/DEPLOYMENT"),
-        (("shoots", "--context=x"), "--context: needs --kubeconfig"),
-        (("shoots", "--service-account=x"), "--service-account: must be NAMESPACE/NAME"),
-        (
-            ("shoots", "--service-account=a/b", "--token-file=x"),
-            "--service-account: does not go with --token-file",
-        ),
-        (("pause", WHY), "NAME: or --all must be given, not both"),
-        (("pause", "a", "--all", WHY), "NAME: or --all must be given, not both"),
-        (("pause", "a"), "--reason: is required"),
-        (
-            ("pause", "a", WHY, "-o", "name"),
-            "--output: name is for shoots, scale, operations, weeders",
-        ),
-        (("pause", "a", "--reason= "), "--reason: must be one line of at most 300 characters"),
-        (("pause", "a", WHY, "--for=1"), "--duration: must be a duration with a unit"),
-        (("pause", "a", WHY, "--scope=up"), '--scope: must be one of all, scaleDown, not "up"'),
-        (("resume",), "NAME: or --all must be given, not both"),
-        (("resume", "--all", "--hold"), "--hold: is for one shoot"),
-        (("resume", "a", "--name", "Night Shift"), "--name: must be the name of a Pause"),
-        (("resume", "a", "--name="), "--name: must be the name of a Pause"),
-        (("resume", "a", "--name", "x" * 300), "--name: must be the name of a Pause"),
-        (("resume", "a", "--name=b", "--hold"), "--name: does not go with --hold"),
-        (("resume", "--name", "night-shift"), "NAME: or --all must be given"),
-        (("ignore", "a", WHY), "RESOURCE: is missing"),
-        (("ignore", "a", "b/c/d", WHY), 'RESOURCE: must be KIND/NAME or NAME, not "b/c/d"'),
-        (("ignore", "a", "B_", WHY), 'RESOURCE: must be KIND/NAME or NAME, not "B_"'),
-        (("unignore",), "NAME: is missing"),
-        (("scale", WHY), "up|down: is missing"),
-        (("scale", "in", "a", WHY), 'up|down: must be up or down, not "in"'),
-        (("scale", "up", WHY), "NAME: is missing"),
-        (("scale", "up", "a", WHY, "--dry-run", "--wait"), "--wait: has nothing to wait for"),
-        (("scale", "up", "a", WHY, "--dry-run", "-o", "name"), "--output: a plan has no name"),
-        (("probe",), "NAME: is missing"),
-        (("weed", "a"), "SERVICE: is missing"),
-        (("weed", "a", "1b"), 'SERVICE: must be the name of a Service, not "1b"'),
-        (("events", "a", "b"), "b: unexpected argument"),
-        (("weeders", "a", "1b"), 'SERVICE: must be the name of a Service, not "1b"'),
-        (("weeders", "a", "b", "c"), "c: unexpected argument"),
-        (("weeders", "a", "b", "--running"), "--running: does not go with SERVICE"),
-        (("status", "a"), "a: unexpected argument"),
-        (("audit", "a", "b"), "b: unexpected argument"),
-        (("config", "a"), "a: unexpected argument"),
-        (
-            ("config", "--log-level=loud"),
-            '--log-level: must be one of debug, info, warning, error, not "loud"',
-        ),
-        (("operations", "--cancel"), "--cancel: needs ID"),
-        (("operations", "a", "--cancel", "--watch"), "--watch: does not go with --cancel"),
-        (("operations", "a", WHY), "--reason: needs --cancel"),
-        (("operations", ""), 'ID: must be the id of an operation, not ""'),
-        (("operations", "a/b"), 'ID: must be the id of an operation, not "a/b"'),
-        (("api",), "PATH: is missing"),
-        (("api", "shoots", "more"), "more: unexpected argument"),
-        (("api", "a b"), "PATH: must be a path of the API"),
-        (("api", "shoots", "-X", "TRACE"), "--method: must be one of GET, HEAD"),
-        (
-            ("api", "shoots", "-X", "fetch"),
-            '--method: must be one of GET, HEAD, POST, PUT, PATCH, DELETE, not "fetch"',
-        ),
-        (("api", "x", "-X", "GET", "-d", "{}"), "--data: does not go with --method GET"),
-        (("api", "shoots", "-o", "wide"), "--output: wide is for tables"),
-        (("api", "shoots", "-o", "name"), "--output: name is for "),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_a_mistake_is_said_and_nothing_is_sent(words, said):
+MISTAKES = yaml.safe_load((Path(__file__).parent / "mistakes.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("line", "said"), MISTAKES.items(), ids=MISTAKES)
+def test_a_mistake_is_said_and_nothing_is_sent(line, said):
     # where the server would be asked, the code would be 1
-    found = refused(*words, environ={"DWD_SERVER": "http://127.0.0.1:1"})
-    assert [line for line in found if line.startswith(said)], found
+    found = refused(*shlex.split(line), environ={"DWD_SERVER": "http://127.0.0.1:1"})
+    assert [each for each in found if each.startswith(said)], found
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,8 @@ import queue
 import random
 import re
 import signal
-import socket
 import ssl
 import subprocess
-import sys
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,9 +30,10 @@ from app.core.clock import Clock
 from app.core.config.client_settings import OutputFormat, PageSettings
 from app.core.config.values import origin
 from app.core.limits import Backoff
-from tests.cli.conftest import run
+from tests.cli.conftest import run, started
 from tests.cli.server import FakeApi, Reply, page, problem, standby
 from tests.cli.test_portforward import DEPLOYMENT, Cluster
+from tests.support.wire import Wire
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
@@ -129,6 +128,13 @@ def api():
         found.on("GET /shoots", page())
         found.on("GET /", HOME)
         yield found
+
+
+@pytest.fixture
+def wire(api):
+    found = Wire(api.url)
+    yield found
+    found.close()
 
 
 @pytest.fixture
@@ -478,13 +484,11 @@ async def test_a_process_that_runs_only_the_weeder_is_shown_itself():
             assert here.told == ""
 
 
-async def test_a_way_that_breaks_is_said_to_and_comes_back(api, quick):
+async def test_a_way_that_breaks_is_said_to_and_comes_back(wire, quick):
     """The terminal says it once, the browser gets a sentence, and both come back by themselves."""
-    wire = Wire(api.port)
-    await wire.mend()
     async with inside(wire) as here:
         assert (await here.ask())[0] == 200
-        await wire.cut()
+        wire.cut()
         status, text, headers = await here.ask()
         assert (status, headers["Retry-After"]) == (503, "5")
         assert '<meta http-equiv="refresh" content="5">' in text
@@ -497,10 +501,9 @@ async def test_a_way_that_breaks_is_said_to_and_comes_back(api, quick):
         assert json.loads(text)["title"] == "The watchdog is unreachable"
         await asyncio.sleep(0.3)
         assert here.told.count("broken") <= 2
-        await wire.mend()
+        wire.mend()
         await here.heard("connection restored at ")
         assert (await here.ask())[0] == 200
-    await wire.cut()
 
 
 async def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(api, quick):
@@ -516,42 +519,6 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(api, quick
         with pytest.raises(aiohttp.ClientError):
             await here.ask("/api/v1/half")
         assert (await here.ask())[0] == 200
-
-
-class Wire:
-    """A way to a port that can be cut: every connection ends, and no other begins until it is mended."""
-
-    def __init__(self, port):
-        self._to = port
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._open = set()
-        self._server = None
-
-    async def mend(self):
-        self._server = await asyncio.start_server(self._join, "127.0.0.1", self.port)
-
-    async def cut(self):
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for each in list(self._open):
-            each.transport.abort()
-
-    async def _join(self, reader, writer):
-        onward = await asyncio.open_connection("127.0.0.1", self._to)
-        self._open |= {writer, onward[1]}
-        with suppress(OSError):
-            await asyncio.gather(_pipe(reader, onward[1]), _pipe(onward[0], writer))
-        self._open -= {writer, onward[1]}
-
-
-async def _pipe(reader, writer):
-    while data := await reader.read(65536):
-        writer.write(data)
-        await writer.drain()
-    writer.close()
 
 
 # The command.
@@ -594,22 +561,14 @@ def test_a_port_is_a_number(api, port):
 
 
 def begun(api, *words, **environ):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "app", "page", *words],
-        env={**os.environ, "DWD_SERVER": api.url, **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    )
-    assert process.stdout is not None
+    """`dwd page` as a process of its own, and its first line."""
+    process = started("page", *words, DWD_SERVER=api.url, **environ)
     return process, process.stdout.readline()
 
 
 def test_ctrl_c_ends_it_as_it_ends_other_commands(api):
     process, line = begun(api, "--no-browser")
     assert re.fullmatch(r"The page is at http://127\.0\.0\.1:\d+/enter/[\w-]{43}\n", line)
-    assert process.stdout is not None
     second = process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
@@ -637,7 +596,6 @@ def test_the_browser_is_opened_at_the_address(api, tmp_path):
 
 def test_where_no_browser_can_be_shown_the_address_is_for_people(api):
     process, _ = begun(api, BROWSER="", DISPLAY="", WAYLAND_DISPLAY="")
-    assert process.stderr is not None
     said = process.stderr.readline()
     process.terminate()
     process.communicate(timeout=10)

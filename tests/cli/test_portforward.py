@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,14 +15,13 @@ from app.cli.tokens import NoToken
 from app.cli.transports import ForwardedTransport, Kubectl
 from app.core.config.values import NamespacedName, origin
 from tests.cli import examples
-from tests.cli.conftest import run
+from tests.cli.conftest import run, started
 from tests.cli.server import FakeApi, Reply, page, problem, standby
 
 pytestmark = (
     pytest.mark.blocking
 )  # a child is begun: what the standard library does there is not ours
 
-REPOSITORY = Path(__file__).parents[2]
 SHOOTS = "GET /shoots"
 DEPLOYMENT = "deployment/dwd-prober"
 
@@ -67,15 +65,7 @@ class Cluster:
 
     def start(self, *words):
         """The same as a process of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "app", *words, "--port-forward=garden/dwd-prober"],
-            cwd=REPOSITORY,
-            env={**os.environ, **self.environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        )
+        return started(*words, "--port-forward=garden/dwd-prober", **self.environ)
 
 
 @pytest.fixture

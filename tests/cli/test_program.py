@@ -7,13 +7,14 @@ import signal
 import ssl
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from tests.cli import examples
-from tests.cli.conftest import run
+from tests.cli.conftest import run, started
 from tests.cli.server import FakeApi, Reply, page, standby
 from tests.support.certs import Authority
 
@@ -24,20 +25,7 @@ SHOOTS = "GET /shoots"
 @pytest.fixture
 def start(api):
     """Starts `dwd` against the API."""
-
-    def begin(*words, out=subprocess.PIPE, **environ):
-        return subprocess.Popen(
-            [sys.executable, "-m", "app", *words],
-            cwd=REPOSITORY,
-            env={**os.environ, "DWD_SERVER": api.url, "TERM": "xterm", **environ},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        )
-
-    return begin
+    return partial(started, DWD_SERVER=api.url)
 
 
 @pytest.fixture

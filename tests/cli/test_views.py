@@ -1,6 +1,5 @@
 """What people see of the API's answers: each view as `views.txt` has it, at an instant that is known."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from app.cli import answers, events, operations, overrides, process, shoots, tab
 from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
 from tests.cli.examples import CANARY, ETCD, GATE, HEALTHY, PAUSE, RECOVERY, SHOOT, STATUS
+from tests.support.shown import sections
 
 NOW = parse_rfc3339(examples.NOW) or 0.0
 LATER = NOW + 740
@@ -171,13 +171,7 @@ VIEWS = {
         overridden("ignore-scaling", True, False, **IGNORED),
     ),
 }
-SHOWN = dict(
-    re.findall(
-        r"^# (.*)\n((?:(?!# ).*\n)*?)(?:\n(?=# )|\Z)",
-        (Path(__file__).parent / "views.txt").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-)
+SHOWN = sections(Path(__file__).with_name("views.txt"))
 
 
 @pytest.mark.parametrize("name", VIEWS)

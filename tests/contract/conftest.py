@@ -1,26 +1,26 @@
 """Two clusters for the same tests: which of them a test gets is its parameter `where`.
 
 From the outside in: `served` (the real adapter on the simulation's servers), `real` (the real adapter on
-kube-apiserver, with `pressure` for its 429), `adapter`, `arena` and `proxy` (what both share).
+kube-apiserver), `adapter`, `arena` and `proxy` (what both share).
 """
 
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 import pytest_asyncio
 
 from app.core.clock import Clock
-from app.core.kube import reflector, weeder_view
+from app.core.kube import weeder_view
 from app.core.kube.weeder_view import WeederSeed
 from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
 from app.simulation.server.loopback import Loopback
 from tests.contract.adapter import hurried
-from tests.contract.arena import CLUSTERS, POLICY
-from tests.contract.peopling import Peopling
+from tests.contract.arena import CLUSTERS, POLICY, until
 from tests.contract.real import Arena, Landscape, RealArena, landscape
 from tests.contract.reviewing import (
     RealReviewing,
@@ -28,9 +28,10 @@ from tests.contract.reviewing import (
     ServedReviewing,
 )
 from tests.contract.served import ServedArena
-from tests.contract.weeding import SHORT, Heard, weeder_seed
+from tests.contract.weeding import SERVICES, Heard
 from tests.contract.wire import Wire
 from tests.e2e.controlplane import assets_in
+from tests.e2e.weeder_objects import weeder_rules
 
 
 @pytest.fixture(params=CLUSTERS)
@@ -114,21 +115,15 @@ def heard(arena: Arena) -> Heard:
 async def seed(
     arena: Arena, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[WeederSeed]:
-    """The weeder's port; the slices are watched."""
-    monkeypatch.setattr(weeder_view, "DELETED_WITHIN", SHORT)
-    async with weeder_seed(arena, heard) as made:
-        yield made
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def peopling(
-    arena: Arena, wire: Wire, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Peopling]:
-    """Pauses and ScaleRequests; they are watched."""
-    monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
-    made = Peopling(arena, wire)
-    async with made.open():
-        yield made
+    """The weeder's port with the rights that it needs; the slices are watched, and listed."""
+    monkeypatch.setattr(weeder_view, "DELETED_WITHIN", 0.5)
+    await arena.grant("weeder", weeder_rules())
+    made = WeederSeed(arena.adapter.api, SERVICES, arena.tasks, Random(1))
+    heard.to(made)
+    await made.start()
+    await until(lambda: made.watch_state().synced, "the slices are listed")
+    yield made
+    await made.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

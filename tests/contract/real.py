@@ -1,15 +1,17 @@
 """The real adapter on a real kube-apiserver, with etcd behind it."""
 
+import asyncio
 import base64
 import json
-import re
+import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from app.core.clock import Clock
 from app.core.kube.election import LeaseElection
@@ -20,10 +22,8 @@ from app.core.tasks import Tasks
 from app.simulation.traffic import ConnectionLoss
 from tests.contract.adapter import Adapter
 from tests.contract.arena import ELECTION, KINDS, NODE_LEASES, POLICY, Json, permissions_of, whole
-from tests.contract.pressure import throttling
 from tests.contract.proxy import Proxy
 from tests.contract.served import ServedArena
-from tests.contract.wire import Wire
 from tests.e2e import objects
 from tests.e2e.api import NODES, Api, all_of
 from tests.e2e.controlplane import ADMIN, ControlPlane, Etcd
@@ -42,7 +42,15 @@ from tests.support.certs import Authority
 
 _numbers = count(1)
 _ROLES = f"{RBAC}/clusterroles"
-_POD_WATCHES = 'apiserver_longrunning_requests{{.*resource="pods".*scope="{}".*verb="WATCH"'
+FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1"
+NOBODYS_SHARE = "none"
+_HANGING = """POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r
+Host: localhost\r
+Authorization: Bearer {token}\r
+Content-Type: application/json\r
+Content-Length: 100\r
+\r
+"""
 _UNCACHED = "secrets#0,pods#0,configmaps#0,endpointslices.discovery.k8s.io#0"
 
 
@@ -288,14 +296,6 @@ class RealArena:
         await compact(self.land.seed.storage)
 
     @asynccontextmanager
-    async def away(self) -> AsyncIterator[None]:
-        await self.land.seed.child.stop(within=10)
-        try:
-            yield
-        finally:
-            await self.land.seed.start()
-
-    @asynccontextmanager
     async def definitions_removed(self) -> AsyncIterator[None]:
         await remove_people(self.api)
         try:
@@ -303,14 +303,7 @@ class RealArena:
         finally:
             await furnish_people(self.api)
 
-    async def pod_watches(self, scope: str) -> int:
-        wire = Wire(self.port, self.ca, self.admin_token)
-        lines = (await wire.get("/metrics", accept="text/plain")).text.splitlines()
-        await wire.close()
-        open_now = re.compile(_POD_WATCHES.format(scope))
-        return sum(int(line.rpartition(" ")[2]) for line in lines if open_now.match(line))
-
-    def throttled(self, retry_after: float | None):
+    def throttled(self):
         return throttling(self.api, self.user, self.token)
 
     async def grant(self, name: str, rules: list[Json]) -> None:
@@ -364,3 +357,70 @@ async def compact(storage: Etcd) -> None:
         body = {"revision": revision, "physical": True}
         async with session.post("/v3/kv/compaction", json=body) as answer:
             assert answer.status == 200, await answer.text()
+
+
+# 429, by its own Priority and Fairness.
+
+
+@asynccontextmanager
+async def _occupying(api: Api, token: str) -> AsyncIterator[None]:
+    """One request is being executed for as long as this lasts: the server waits for its body."""
+    context, url = ssl.create_default_context(cadata=api.ca.decode()), URL(api.url)
+    _, writer = await asyncio.open_connection(url.host, url.port, ssl=context)
+    writer.write(_HANGING.format(token=token).encode())
+    await writer.drain()
+    try:
+        yield
+    finally:
+        writer.transport.abort()
+
+
+@asynccontextmanager
+async def throttling(api: Api, user: Api, token: str) -> AsyncIterator[None]:
+    """The server has no share for anybody but its administrators: 429 for `user`.
+
+    A request that finds its priority level idle is executed, whatever the level's share: so one that never ends comes
+    first. One that came before the server knew of the level is on another: the next one is tried.
+    """
+    nothing = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
+    limited = {**nothing, "limitResponse": {"type": "Reject"}}
+    level = {"metadata": {"name": NOBODYS_SHARE}, "spec": {"type": "Limited", "limited": limited}}
+    everybody = {"kind": "Group", "group": {"name": "system:authenticated"}}
+    anything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
+    rules = {
+        "subjects": [everybody],
+        "resourceRules": [{**anything, "clusterScope": True}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    }
+    schema = {
+        "metadata": {"name": NOBODYS_SHARE},
+        "spec": {
+            "matchingPrecedence": 2,
+            "priorityLevelConfiguration": {"name": NOBODYS_SHARE},
+            "rules": [rules],
+        },
+    }
+
+    async def refused() -> bool:
+        return await user.refusal("GET", "/version") == 429
+
+    async def refused_while_occupied() -> bool:
+        await occupied.enter_async_context(_occupying(api, token))
+        await asyncio.sleep(
+            0.1
+        )  # it is on its way; a request that overtook it would have it refused
+        return all([await refused() for _ in range(5)])
+
+    async def heard() -> bool:
+        return not await refused()
+
+    await api.create(f"{FLOWS}/prioritylevelconfigurations", level)
+    await api.create(f"{FLOWS}/flowschemas", schema)
+    try:
+        async with AsyncExitStack() as occupied:
+            await eventually(refused_while_occupied, "requests are throttled", within=20, every=0.1)
+            yield
+    finally:
+        await api.delete(f"{FLOWS}/flowschemas/{NOBODYS_SHARE}")
+        await api.delete(f"{FLOWS}/prioritylevelconfigurations/{NOBODYS_SHARE}")
+        await eventually(heard, "requests are no longer throttled", within=10, every=0.02)

@@ -211,22 +211,14 @@ class ServedArena:
         """The server forgets what happened until now, to kinds of which it has no cache."""
         self.world.store.compact()
 
-    def throttled(self, retry_after: float | None):
+    def throttled(self):
         """429 for us, from the seed."""
-        trouble = Trouble(throttled=True, retry_after=retry_after)
+        trouble = Trouble(throttled=True, retry_after=1.0)
         return during(self.world.faults.seed_trouble(trouble))
-
-    def away(self):
-        """The API server is stopped, and started again."""
-        return during(self.world.faults.seed_down())
 
     def definitions_removed(self):
         """Those of Pauses and ScaleRequests are deleted, and all objects with them; then they are installed again."""
         return during(self.world.faults.crds_removed())
-
-    async def pod_watches(self, scope: str) -> int:
-        """How many watches of pods the server has open: those of a `namespace`, or of the whole `cluster`."""
-        return self.world.parts.watches.open_now("Pod")
 
     async def grant(self, name: str, rules: list[Json]) -> None:
         """We get these rights, under this name, beside those that we have."""

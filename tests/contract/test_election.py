@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 
 from app.core.errors import LeadershipLost
 from tests.contract.arena import REAL_TIME, TIMES, until
@@ -62,14 +61,3 @@ async def test_a_leader_makes_a_lease_again_that_somebody_deleted(arena):
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert after["spec"]["holderIdentity"] == "one"
         assert one.leading
-
-
-async def test_each_change_of_the_leader_is_a_transition(arena):
-    for number, identity in enumerate(("one", "two", "one")):
-        candidate = arena.candidate(identity)
-        async with running(candidate):
-            await until(partial(getattr, candidate, "leading"), "it leads")
-        await candidate.release()
-        spec = (await arena.lease())["spec"]
-        assert spec.get("leaseTransitions", 0) == number
-        assert not spec.get("holderIdentity")

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.kube import leader_slice
 from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress
-from tests.contract.arena import GARDEN, REAL_TIME, until
+from tests.contract.arena import GARDEN, REAL_ALONE, REAL_TIME, until
 from tests.contract.real import RealArena
 from tests.e2e import objects
 from tests.e2e.landscape import PROBER, RBAC
@@ -110,20 +110,8 @@ async def test_a_leader_writes_its_address_and_keeps_all_else(garden):
     assert (await garden.slice())["metadata"]["labels"] == SERVICE
 
 
-async def test_without_the_slice_it_is_off_until_it_is_there(garden):
-    await garden.may()
-    async with garden.replica(FIRST, leading=True) as (one, _):
-        await until(lambda: one.off is not None, "it is off")
-        assert "endpointslices" in one.off
-        assert "404" in one.off
-        await garden.install()
-        await eventually_says(garden, FIRST)
-        await until(lambda: one.off is None, "it is on")
-
-
-async def test_an_address_that_does_not_fit_the_slice_turns_it_off(garden, where):
-    if where != "kube":
-        pytest.skip("the simulated server does not look at addresses")
+@REAL_ALONE  # the simulated server does not look at addresses
+async def test_an_address_that_does_not_fit_the_slice_turns_it_off(garden):
     await garden.may()
     await garden.install(addressType="IPv6")
     async with garden.replica(FIRST, leading=True) as (one, _):
@@ -132,9 +120,8 @@ async def test_an_address_that_does_not_fit_the_slice_turns_it_off(garden, where
     assert (await garden.says())[0] == []
 
 
-async def test_without_the_right_it_is_off_until_it_is_given(garden, where):
-    if where != "kube":
-        pytest.skip("only a real API server knows rights")
+@REAL_ALONE  # only a real API server knows rights
+async def test_without_the_right_it_is_off_until_it_is_given(garden):
     await garden.install()
     async with garden.replica(FIRST, leading=True) as (one, _):
         await until(lambda: one.off is not None, "it is off")

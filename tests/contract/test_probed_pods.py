@@ -14,7 +14,6 @@ from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.ports import Permission
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import pod
-from tests.e2e.processes import eventually
 from tests.e2e.weeder_objects import weeder_rules
 
 pytestmark = REAL_TIME
@@ -36,27 +35,25 @@ class Seen:
         """Each namespace that was told."""
         pods.subscribe(self.told.append)
 
-    def names(self, selector: LabelSelector = ETCD, namespace: str | None = None) -> str:
+    def names(self, selector: LabelSelector = ETCD) -> str:
         """The names of the pods, one after the other."""
-        found = self.port.pods(namespace or self._namespace, selector)
+        found = self.port.pods(self._namespace, selector)
         return " ".join(sorted(each.name for each in found))
 
-    def pod(self, name: str, selector: LabelSelector = ETCD) -> ProbedPod:
+    def pod(self, name: str) -> ProbedPod:
         """One of them."""
-        found = self.port.pods(self._namespace, selector)
+        found = self.port.pods(self._namespace, ETCD)
         return next(each for each in found if each.name == name)
 
-    def synced(self, namespace: str | None = None) -> bool:
-        """Whether all pods of a namespace are known."""
-        return self.port.watch_state(namespace or self._namespace, ETCD).synced
+    def synced(self) -> bool:
+        """Whether all pods are known."""
+        return self.port.watch_state(self._namespace, ETCD).synced
 
-    async def show(
-        self, names: str, selector: LabelSelector = ETCD, namespace: str | None = None
-    ) -> None:
+    async def show(self, names: str, selector: LabelSelector = ETCD) -> None:
         """Waits until these are seen."""
         await until(
-            lambda: self.names(selector, namespace) == names and self.synced(namespace),
-            f"{names!r} instead of {self.names(selector, namespace)!r}",
+            lambda: self.names(selector) == names and self.synced(),
+            f"{names!r} instead of {self.names(selector)!r}",
         )
 
 
@@ -94,48 +91,24 @@ async def following(arena, seen):
     return seen
 
 
-def running(container_id=FIRST, since=SINCE, **more):
+def running(**more):
     container = {
         "name": "main",
         "image": "registry.invalid/none:1",
         "imageID": "",
         "ready": True,
         "restartCount": 0,
-        "containerID": container_id,
-        "state": {"running": {"startedAt": since}},
+        "containerID": FIRST,
+        "state": {"running": {"startedAt": SINCE}},
     }
     status = {"phase": "Running", "podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}]}
     return status | {"containerStatuses": [container | more]}
 
 
-async def put(arena, name, role="main", *, namespace=None, node="node-1", status=None):
-    body = pod(name, labels={ROLE: role} if role else {}, node=node)
+async def put(arena, name, role="main", *, status=None):
+    body = pod(name, labels={ROLE: role} if role else {})
     body["spec"]["containers"][0]["ports"] = PORTS
-    await arena.admin.create(
-        "Pod", body | ({"status": status} if status else {}), namespace=namespace
-    )
-
-
-async def open_watches(arena, many):
-    async def are_open():
-        return await arena.pod_watches("cluster") == many
-
-    await eventually(are_open, f"{many} watches are open", within=5, every=0.05)
-
-
-async def test_there_is_a_watch_of_each_selector_while_anybody_is_followed(arena, seen):
-    await put(arena, "a")
-    others = await arena.pod_watches("cluster")  # a real API server has some of its own
-    seen.port.follow(arena.namespace)
-    await seen.show("a")
-    await open_watches(arena, others + 2)
-    seen.port.leave(arena.namespace)
-    assert (seen.names(), seen.synced()) == ("", False)
-    await open_watches(arena, others)
-    await put(arena, "b")
-    seen.port.follow(arena.namespace)
-    await seen.show("a b")
-    await open_watches(arena, others + 2)
+    await arena.admin.create("Pod", body | ({"status": status} if status else {}))
 
 
 async def test_a_pod_is_seen_with_what_its_probes_depend_on(arena, following):

@@ -2,28 +2,13 @@
 
 import pytest
 
-from app.core.errors import Forbidden, Throttled
+from app.core.errors import Forbidden
 from app.core.model.workloads import Patch
 from app.core.ports import Permission
 from tests.contract.arena import KCM, REAL_TIME, until
 from tests.e2e import objects
 
 pytestmark = REAL_TIME
-
-
-async def test_a_pause_that_the_seed_asks_for_is_known(arena):
-    await arena.admin.create("Deployment", objects.deployment(KCM.name, 1))
-    before = await arena.seed.read_dependent(arena.namespace, KCM)
-    patch = Patch(before.resource_version, 0)
-    async with arena.throttled(1.0):
-        for call in (
-            arena.seed.read_dependent(arena.namespace, KCM),
-            arena.seed.patch_dependent(arena.namespace, KCM, patch),
-        ):
-            with pytest.raises(Throttled) as caught:
-                await call
-            assert (caught.value.status, caught.value.retry_after) == (429, 1.0)
-    assert await arena.seed.read_dependent(arena.namespace, KCM) == before, "nothing was written"
 
 
 async def test_a_right_that_is_missing_is_named_by_the_review_and_by_the_refusal(arena):
@@ -44,7 +29,7 @@ async def test_a_right_that_is_missing_is_named_by_the_review_and_by_the_refusal
 
 
 async def test_watches_go_on_after_they_were_throttled(arena):
-    async with arena.throttled(1.0):
+    async with arena.throttled():
         async with arena.watches_cut():
             pass
         await arena.admin.create("Deployment", objects.deployment(KCM.name, 1))

@@ -121,12 +121,6 @@ async def test_a_documented_role_allows_its_calls_and_no_others(arena, reviewing
     await eventually(as_documented, f"{role} may what it should", within=10, every=0.1)
 
 
-async def test_a_group_has_what_was_granted_to_it(reviewing):
-    for group, expected in (("system:masters", True), ("others", False)):
-        caller = Caller("nobody in particular", groups=(group,))
-        assert await reviewing.reviewer.allowed(caller, Access("get", "shoots")) is expected
-
-
 @pytest.mark.parametrize("what", REVIEWS)
 async def test_who_may_not_ask_is_told_so_without_the_token(arena, reviewing, what):
     token = await reviewing.token()

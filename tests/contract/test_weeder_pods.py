@@ -1,15 +1,19 @@
 """The weeder sees the pods of one namespace, for as long as it looks, whatever happens to its watch."""
 
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
 import pytest
 
-from app.core.errors import Forbidden
+from app.core.errors import ClusterError, Forbidden
+from app.core.kube.weeder_view import PodWatch
 from app.core.model.instants import parse_rfc3339
+from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.weeding import CRASH_LOOP, ContainerView, OwnerView
 from app.core.ports import Permission
+from app.core.tasks import cancelled
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import crash_looping, pod
-from tests.contract.weeding import none_of, one_of, selecting, watching
-from tests.e2e.processes import eventually
 
 pytestmark = REAL_TIME
 
@@ -22,24 +26,59 @@ async def put(arena, name, *, namespace=None, status=None, **more):
     await arena.admin.create("Pod", body, namespace=namespace)
 
 
-async def label(arena, name, **labels):
-    await arena.admin.patch("Pod", name, {"metadata": {"labels": labels}})
+@dataclass
+class Opened:
+    """A watch of pods that runs, and what it told."""
+
+    watch: PodWatch
+    told: list[str] = field(default_factory=list)
+    asked: int = 0
+    """How many requests were admitted."""
+    ended: list[ClusterError] = field(default_factory=list)
+    """What it ended with, if it did."""
+
+    def names(self):
+        """The names of the pods, one after the other."""
+        return " ".join(sorted(self.watch.pods()))
+
+    def pod(self, name):
+        return self.watch.pods()[name]
+
+    async def show(self, names):
+        await until(lambda: self.names() == names, f"{names!r} instead of {self.names()!r}")
 
 
-@pytest.fixture
-def watch(arena, seed):
-    """Opens a watch of pods."""
-    return lambda selector=None, **more: watching(arena, seed, selector, **more)
+@asynccontextmanager
+async def watching(arena, seed):
+    """A watch of all pods of the namespace runs within."""
+    told: list[str] = []
+
+    async def admit():
+        opened.asked += 1
+
+    opened = Opened(seed.watch_pods(arena.namespace, None, told.append, admit), told)
+
+    async def run():
+        try:
+            await opened.watch.run()
+        except ClusterError as error:
+            opened.ended.append(error)
+
+    task = arena.tasks.once(run, "contract: watch of pods")
+    try:
+        yield opened
+    finally:
+        await cancelled(task)
 
 
-async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, seed, watch):
+async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, seed):
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u1"}
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u2"}
     body = pod("a", labels={ROLE: "controlplane"}) | {"status": crash_looping(7, FINISHED)}
     body["metadata"]["ownerReferences"] = [other, {**owner, "controller": True}]
     await arena.admin.create("Pod", body)
     found = await arena.admin.find("Pod", "a")
-    async with watch() as opened:
+    async with watching(arena, seed) as opened:
         await opened.show("a")
         view = opened.pod("a")
         assert await seed.read_pod(arena.namespace, "a") == view, "a live read shows the same"
@@ -53,8 +92,8 @@ async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, seed
     assert (view.terminating, view.ready_since) == (False, None)
 
 
-async def test_what_happens_to_pods_shows_and_is_told(arena, watch):
-    async with watch() as opened:
+async def test_what_happens_to_pods_shows_and_is_told(arena, seed):
+    async with watching(arena, seed) as opened:
         await until(lambda: opened.watch.synced, "it is listed")
         assert (opened.names(), opened.told, opened.asked) == ("", [], 2)
         await put(arena, "a")
@@ -72,58 +111,9 @@ async def test_what_happens_to_pods_shows_and_is_told(arena, watch):
         assert set(opened.told) == {"a", "b"}
 
 
-async def test_a_selector_shows_the_pods_that_match_it_only(arena, watch):
-    await put(arena, "a", labels={ROLE: "controlplane", "role": "apiserver"})
-    await put(arena, "b", labels={ROLE: "controlplane", "role": "main"})
-    await put(arena, "c", labels={ROLE: "controlplane"})
-    await put(arena, "d", labels={"role": "apiserver"})
-    await put(arena, "e")
-    plane = one_of(ROLE, "controlplane")
-    async with (
-        watch(selecting(plane, one_of("role", "apiserver", "x"))) as etcd,
-        watch(selecting(plane, none_of("role", "main", "apiserver"))) as server,
-        watch(selecting()) as all_of_them,
-    ):
-        await etcd.show("a")
-        await server.show("c")
-        await all_of_them.show("a b c d e")
-        assert (etcd.told, server.told) == (["a"], ["c"])
-
-
-async def test_a_pod_that_leaves_a_selection_is_gone_and_one_that_joins_it_is_there(arena, watch):
-    await put(arena, "a", labels={"role": "x"})
-    await put(arena, "b", labels={"role": "y"})
-    async with watch(selecting(one_of("role", "x"))) as opened:
-        await opened.show("a")
-        await label(arena, "b", role="x")
-        await opened.show("a b")
-        await label(arena, "a", role=None)
-        await opened.show("b")
-        assert opened.told == ["a", "b", "a"]
-
-
-async def test_a_watch_that_is_cancelled_is_closed_at_once(arena, watch):
-    await put(arena, "a")
-    async with watch() as first, watch(selecting(none_of("x", "1"))) as second:
-        await first.show("a")
-        await second.show("a")
-        await open_watches(arena, 2)
-    await open_watches(arena, 0)
-    async with watch() as opened, arena.watches_cut():
-        await until(lambda: opened.watch.trouble, "it is in trouble")
-    await open_watches(arena, 0)
-
-
-async def open_watches(arena, many):
-    async def are_open():
-        return await arena.pod_watches("namespace") == many
-
-    await eventually(are_open, f"{many} watches are open", within=3, every=0.05)
-
-
 @pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_a_right_that_is_missing_ends_it(arena, watch, verb):
-    async with arena.without(Permission(verb, "", "pods")), watch() as opened:
+async def test_a_right_that_is_missing_ends_it(arena, seed, verb):
+    async with arena.without(Permission(verb, "", "pods")), watching(arena, seed) as opened:
         await until(lambda: opened.ended, "it gives up")
         assert isinstance(opened.ended[0], Forbidden)
         assert opened.ended[0].status == 403
@@ -133,7 +123,12 @@ async def test_a_right_that_is_missing_ends_it(arena, watch, verb):
 
 async def test_whether_any_pod_matches_is_asked_of_all_namespaces(arena, seed):
     mine = arena.namespace
-    selector = selecting(one_of("contract", mine), none_of("role", "main"))
+    selector = LabelSelector(
+        (
+            Requirement("contract", Operator.IN, frozenset({mine})),
+            Requirement("role", Operator.NOT_IN, frozenset({"main"})),
+        )
+    )
     assert not await seed.any_pod(selector)
     await put(arena, "a", labels={"contract": mine, "role": "main"})
     assert not await seed.any_pod(selector)

@@ -44,14 +44,6 @@ async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, seed
     assert len(heard.lists) == 1
 
 
-async def test_each_change_is_told_in_its_order_as_things_stood_then(arena, seed, heard):
-    await put(arena, False)
-    for ready in (True, False, True, True, False):
-        await turn(arena, ready)
-    told = [False, True, False, True, False]  # what changes nothing is not told
-    await heard_of(heard, *((ETCD, (ready,)) for ready in told))
-
-
 @pytest.mark.parametrize("label", [API_SERVER, "other", "", None])
 async def test_a_slice_that_changes_hands_leaves_its_service(arena, seed, heard, label):
     await put(arena, True)
@@ -61,19 +53,6 @@ async def test_a_slice_that_changes_hands_leaves_its_service(arena, seed, heard,
     await until(lambda: len(heard.calls) == 2 + len(joined), "each service is told")
     assert sorted(heard.calls[1:]) == [(ETCD, ()), *((each, (True,)) for each in joined)]
     assert mine(arena, seed.services()) == joined
-
-
-async def test_a_service_is_gone_with_its_last_slice(arena, seed, heard):
-    await put(arena, True)
-    await put(arena, False, name="etcd-b")
-    await arena.admin.delete("EndpointSlice", "etcd-a")
-    await heard_of(heard, (ETCD, (True,)), (ETCD, (True, False)), (ETCD, (False,)))
-    assert [view.name for view in seed.slices(key(arena))] == ["etcd-b"]
-    await arena.admin.delete("EndpointSlice", "etcd-b")
-    await until(lambda: len(heard.calls) == 4, "the last slice is gone")
-    assert heard.calls[-1] == (ETCD, ())
-    assert seed.slices(key(arena)) == ()
-    assert mine(arena, seed.services()) == []
 
 
 async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, seed, heard):
@@ -88,17 +67,6 @@ async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, 
     missed = ((False,), (True,), (), (False,))
     await heard_of(heard, (ETCD, (True,)), *((ETCD, ready) for ready in missed))
     assert len(heard.lists) == 1
-
-
-async def test_after_a_restart_of_the_server_nothing_is_missed(arena, seed, heard):
-    await put(arena, False)
-    await heard_of(heard, (ETCD, (False,)))
-    async with arena.away():
-        cut = arena.clock.now()
-        await until(lambda: arena.clock.now() > cut + 0.2, "some time passes")
-    await turn(arena, True)
-    await until(lambda: seed.slices(key(arena))[0].endpoints[0].ready, "it is ready")
-    assert (ETCD, (True,)) in heard.calls or ETCD in lists_of(arena, heard)[-1]
 
 
 async def test_what_the_server_has_forgotten_is_told_as_one_list(arena, seed, heard):

@@ -59,16 +59,6 @@ async def test_what_is_created_has_defaults_and_no_status(arena, wire):
     assert (await made(arena, wire))["spec"] == {"reason": "maintenance", "scope": "all"}
 
 
-async def test_a_name_can_be_generated(arena, wire):
-    body = written("Pause") | {"metadata": {"generateName": "api-"}}
-    names = [
-        (await wire.ask("POST", at(arena, "Pause"), body)).json["metadata"]["name"]
-        for _ in range(2)
-    ]
-    assert all(name.startswith("api-") and len(name) == 9 for name in names)
-    assert len(set(names)) == 2
-
-
 async def test_unknown_fields_and_nulls_are_dropped(arena, wire):
     spec = {"reason": "maintenance", "until": None, "scope": None, "more": {"a": 1}}
     found = await made(arena, wire, "Pause", spec, extra=1)
@@ -206,13 +196,6 @@ async def test_a_kind_cannot_be_patched_away(arena, wire):
     answer = await wire.ask("PATCH", at(arena, "Pause", "a"), {"apiVersion": "v2"}, kind=MERGE)
     assert failure(answer) == (422, "Invalid")
     assert f'apiVersion: Invalid value: "v2": must be {VERSION}' in answer.json["message"]
-
-
-async def test_only_merge_patches_are_taken(arena, wire):
-    await made(arena, wire)
-    kind = "application/strategic-merge-patch+json"
-    answer = await wire.ask("PATCH", at(arena, "Pause", "a"), {"spec": {}}, kind=kind)
-    assert failure(answer) == (415, "UnsupportedMediaType")
 
 
 async def test_a_generation_begins_with_a_new_spec_alone(arena, wire):
@@ -427,49 +410,6 @@ async def test_tables_have_the_columns_of_the_definition(arena, wire, kind):
     else:
         more = {"Direction": "Down", "Phase": None, "Hold Until": None, "Message": None}
         assert cells == same | more
-
-
-async def test_the_group_is_discovered(wire):
-    version = {"groupVersion": VERSION, "version": "v1alpha1"}
-    group = {"name": GROUP, "versions": [version], "preferredVersion": version}
-    assert group in (await wire.get("/apis")).json["groups"]
-    assert (await wire.get(f"/apis/{GROUP}")).json == {
-        "kind": "APIGroup",
-        "apiVersion": "v1",
-        **group,
-    }
-    found = (await wire.get(f"/apis/{VERSION}")).json
-    assert found["groupVersion"] == VERSION
-    for each in found["resources"]:
-        each.pop("storageVersionHash", None)
-        each["verbs"] = set(each["verbs"]) - {"deletecollection"}
-    read_and_written = {"get", "patch", "update"}
-    # A real one has them in the order in which it came to know the definitions.
-    assert sorted(found["resources"], key=lambda each: str(each["name"])) == [
-        entry
-        for kind, plural, short in (
-            ("Pause", "pauses", "dwdp"),
-            ("ScaleRequest", "scalerequests", "dwdsr"),
-        )
-        for entry in (
-            {
-                "name": plural,
-                "singularName": kind.lower(),
-                "namespaced": True,
-                "kind": kind,
-                "verbs": {"create", "delete", "list", "watch", *read_and_written},
-                "shortNames": [short],
-                "categories": ["dwd"],
-            },
-            {
-                "name": f"{plural}/status",
-                "singularName": "",
-                "namespaced": True,
-                "kind": kind,
-                "verbs": read_and_written,
-            },
-        )
-    ]
 
 
 async def test_without_definitions_nothing_is_served_and_watches_end(arena, wire):

@@ -334,29 +334,3 @@ async def test_pods_are_a_table(arena, wire):
     assert table["rows"][1]["cells"][3].partition(" ")[0] == "5"
     listed = (await wire.get(at(arena, "Pod"), accept=METADATA_LIST)).json
     assert [each["metadata"]["name"] for each in listed["items"]] == ["a", "b"]
-
-
-async def test_pods_and_slices_are_discovered(wire):
-    for path, plural, kind in (
-        ("/api/v1", "pods", "Pod"),
-        ("/apis/discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
-    ):
-        resources = {each["name"]: each for each in (await wire.get(path)).json["resources"]}
-        found = resources[plural]
-        assert (found["kind"], found["namespaced"], found["singularName"]) == (
-            *(kind, True),
-            kind.lower(),
-        )
-        assert set(found["verbs"]) >= {"delete", "get", "list", "watch"}
-        if kind == "Pod":
-            assert (found["shortNames"], "pods/status" in resources) == (["po"], True)
-
-
-@pytest.mark.parametrize(
-    ("group", "resource"), [("", "pods"), ("discovery.k8s.io", "endpointslices")]
-)
-async def test_a_review_says_what_one_may_do_with_them(arena, wire, group, resource):
-    reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    attributes = {"verb": "delete", "group": group, "resource": resource}
-    answer = await wire.ask("POST", reviews, {"spec": {"resourceAttributes": attributes}})
-    assert answer.json["status"]["allowed"] is True

@@ -294,10 +294,13 @@ async def test_the_version_has_what_clients_read(arena, wire):
         assert found["gitVersion"].startswith(f"v{found['major']}.{found['minor']}.")
 
 
+OF_THE_CORE = {"ConfigMap", "Node", "Pod", "Secret"}
+
+
 async def test_discovery_names_groups_resources_and_what_can_be_done_with_them(arena, wire):
     assert (await wire.get("/api")).json["versions"] == ["v1"]
     groups = {each["name"]: each for each in (await wire.get("/apis")).json["groups"]}
-    for kind in ("Deployment", "Lease", "Event", "Cluster", "Machine", "Scaler"):
+    for kind in KINDS.keys() - OF_THE_CORE:
         group, version = KINDS[kind].api_version.split("/")
         served = {"groupVersion": KINDS[kind].api_version, "version": version}
         assert groups[group]["preferredVersion"] == served
@@ -310,6 +313,14 @@ async def test_discovery_names_groups_resources_and_what_can_be_done_with_them(a
         assert found["singularName"] == kind.lower()
         verbs = {"create", "delete", "get", "list", "patch", "update", "watch"}
         assert set(found["verbs"]) >= verbs
+        if kind in {"Pause", "ScaleRequest"}:
+            short = "dwdp" if kind == "Pause" else "dwdsr"
+            assert (found["shortNames"], found["categories"]) == ([short], ["dwd"])
+            assert set(resources[f"{KINDS[kind].plural}/status"]["verbs"]) == {
+                "get",
+                "patch",
+                "update",
+            }
         if kind in {"Deployment", "Scaler"}:
             scale = resources[f"{KINDS[kind].plural}/scale"]
             named = (scale["kind"], scale["group"], scale["version"])
@@ -323,11 +334,15 @@ async def test_the_core_group_is_discovered_too(arena, wire):
     assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", "v1")
     kinds = {each["name"]: each["kind"] for each in listed["resources"]}
     assert (kinds["secrets"], kinds["namespaces"]) == ("Secret", "Namespace")
+    assert (kinds["pods"], kinds["pods/status"]) == ("Pod", "Pod")
+    assert [each["shortNames"] for each in listed["resources"] if each["name"] == "pods"] == [
+        ["po"]
+    ]
 
 
 async def test_a_pause_is_asked_for_in_plain_text(arena):
     user = Wire(arena.port, arena.ca, arena.token)
-    async with arena.throttled(1.0):
+    async with arena.throttled():
         for path in ("/version", at(arena, "Deployment"), at(arena, "Deployment", "a")):
             answer = await user.get(path)
             assert (answer.status, answer.headers["Retry-After"]) == (429, "1")

@@ -50,18 +50,6 @@ async def test_what_happened_since_a_version_is_told_in_order(arena, wire):
     assert versions[0] > int(before)
 
 
-async def test_what_happens_later_is_told_as_it_happens(arena, wire):
-    stream = wire.watch(
-        f"{at(arena, 'Lease')}?watch=1&resourceVersion={await version(arena, wire)}"
-    )
-    first = asyncio.ensure_future(anext(stream))
-    await wire.ask("POST", at(arena, "Lease"), lease("a"))
-    async with asyncio.timeout(5):
-        event = await first
-    assert told([event]) == [("ADDED", "a")]
-    await stream.aclose()
-
-
 @pytest.mark.parametrize("query", ["watch=true", "watch=True&resourceVersion=0", "watch=1"])
 async def test_a_watch_from_no_version_begins_with_what_is_there(arena, wire, query):
     await wire.ask("POST", at(arena, "Lease"), lease("a"))
@@ -124,23 +112,14 @@ async def test_a_version_that_is_forgotten_is_an_error_in_the_stream(arena, wire
     await wire.ask("POST", at(arena, "Secret"), {"metadata": {"name": "a"}})
     await wire.ask("POST", at(arena, "Secret"), {"metadata": {"name": "b"}})
     await arena.forget()
-    path = f"{at(arena, 'Secret')}?watch=1&resourceVersion={before}&timeoutSeconds=5"
-    (event,) = await wire.events(path, 1)
+    path = f"{at(arena, 'Secret')}?watch=1&resourceVersion={before}&timeoutSeconds=8"
+    async with asyncio.timeout(5):  # and the end of the stream
+        (event,) = await _all(wire, path)
     assert event["type"] == "ERROR"
     status = event["object"]
     assert (status["kind"], status["apiVersion"]) == ("Status", "v1")
     assert (status["status"], status["code"], status["reason"]) == ("Failure", 410, "Expired")
     assert "too old" in status["message"]
-
-
-async def test_after_an_error_the_stream_ends(arena, wire):
-    before = await version(arena, wire, "Secret")
-    await wire.ask("POST", at(arena, "Secret"), {"metadata": {"name": "a"}})
-    await wire.ask("POST", at(arena, "Secret"), {"metadata": {"name": "b"}})
-    await arena.forget()
-    path = f"{at(arena, 'Secret')}?watch=1&resourceVersion={before}&timeoutSeconds=8"
-    async with asyncio.timeout(5):
-        assert [event["type"] for event in await _all(wire, path)] == ["ERROR"]
 
 
 async def test_a_version_that_is_not_reached_yet_tells_nothing_before(arena, wire):
@@ -159,12 +138,3 @@ async def test_a_watch_shows_objects_in_the_shape_that_was_asked_for(arena, wire
     assert event["object"]["kind"] == "PartialObjectMetadata"
     assert row["object"]["kind"] == "Table"
     assert row["object"]["rows"][0]["cells"][0] == "a"
-
-
-async def test_a_watch_of_a_custom_kind_tells_the_same(arena, wire):
-    before = await version(arena, wire, "Machine")
-    await wire.ask("POST", at(arena, "Machine"), objects.machine("a"))
-    path = f"{KINDS['Machine'].path()}?watch=1&resourceVersion={before}"
-    (event,) = await wire.events(path, 1)
-    assert told([event]) == [("ADDED", "machine-a")]
-    assert event["object"]["kind"] == "Machine"

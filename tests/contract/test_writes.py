@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.errors import Conflict, Invalid, NotFound
+from app.core.errors import Conflict, NotFound
 from app.core.model import workloads as ann
 from app.core.model.workloads import Patch
 from tests.contract.arena import KCM, REAL_TIME, SCALER, until
@@ -80,16 +80,6 @@ async def test_a_patch_of_what_was_made_anew_is_a_conflict_and_of_what_is_gone_n
     await made(arena, KCM)
     with pytest.raises(Conflict):
         await arena.seed.patch_dependent(arena.namespace, KCM, Patch(before.resource_version, 0))
-
-
-@BOTH
-async def test_a_negative_count_is_invalid_and_changes_nothing(arena, ref):
-    before = await made(arena, ref, 2)
-    for write in (arena.seed.patch_dependent, arena.seed.patch_scale):
-        with pytest.raises(Invalid) as caught:
-            await write(arena.namespace, ref, Patch(before.resource_version, -1))
-        assert caught.value.status == 422
-    assert await arena.seed.read_dependent(arena.namespace, ref) == before
 
 
 @BOTH

@@ -6,7 +6,7 @@ from pathlib import Path
 from app.core.config.yaml_file import keys_of
 from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.scenario import (
-    OwnShoot,
+    Part,
     ScenarioKeys,
     SceneKeys,
     Zone,
@@ -27,7 +27,7 @@ def table(heading):
 
 def test_the_table_of_keys_has_exactly_those_that_are_read():
     expected = set(keys_of(ScenarioKeys))
-    expected |= {f"shoots[].{key}" for key in keys_of(OwnShoot)}
+    expected |= {f"shoots[].{key}" for key in keys_of(Part)}
     expected |= {f"shoots[].zones[].{key}" for key in keys_of(Zone)}
     expected |= {f"scenes[].{key}" for key in keys_of(SceneKeys)}
     assert set(table("key | value | default | meaning")) == expected

@@ -1,6 +1,7 @@
 """The demo as a spectator has it, on virtual time: the story with a prober in the place of the process."""
 
 import re
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -103,6 +104,24 @@ class Watched:
     @property
     def rows(self):
         return {row.shoot: row for row in self.screen.pictures[-1].rows}
+
+
+@asynccontextmanager
+async def programs(demo, *policy, weeder=False):
+    """A prober in the demo's seed, and a weeder; the demo is begun with what the prober says."""
+    lab, weeders = Lab(demo.tasks, demo.clock), WeederLab(demo.tasks, demo.clock)
+    lab.serve(demo.seed.world, demo.servers)
+    harness = lab.prober(demo.seed.world, *policy)
+    if weeder:
+        weeders.serve(demo.seed.world, demo.servers)
+        weeders.weeder(demo.seed.world)
+    demo.begin(Prober(harness))
+    try:
+        yield harness
+    finally:
+        if weeder:
+            await weeders.close()
+        await lab.close()
 
 
 def policy_of(scenario, *, gate=True):
@@ -226,61 +245,48 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     world,
 ):
     demo = await watched(world, STORY, shoots=12, nodes=5)
-    lab = Lab(demo.tasks, demo.clock)
-    lab.serve(demo.seed.world, demo.servers)
-    harness = lab.prober(demo.seed.world)
-    weeders = WeederLab(demo.tasks, demo.clock)
-    weeders.serve(demo.seed.world, demo.servers)
-    weeders.weeder(demo.seed.world)
-    demo.begin(Prober(harness))
-    await demo.clock.sleep(45)
-    assert demo.rows["a"].state is ShootState.PROTECTED
-    assert demo.rows["b"].state is ShootState.UNREACHABLE
-    assert demo.rows["g"].reason == "CredentialsRefused"
-    assert re.fullmatch(r"etcd-outage, \d waiting", demo.rows["c"].happens)
-    await harness.until(lambda: demo.seed.player.over, within=900)
-    await demo.clock.sleep(180)
-    assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
-    assert all(each == "1/1" for row in demo.rows.values() for each in row.replicas)
-    mine, theirs = demo.lost
-    assert (mine[What.NODE], mine[What.MACHINE]) == (0, 0)
-    assert mine[What.BELOW] == theirs[What.BELOW] == 59, "in the zone that is below the limit"
-    assert theirs[What.NODE] > 191
-    assert theirs[What.MACHINE] > 150
-    assert mine[What.RESTART] >= 6
-    assert mine[What.RECOVERY] < 10
-    assert theirs[What.RECOVERY] > 120, "back-offs are minutes"
-    summary = [" ".join(line.split()) for line in demo.show.summary()]
-    assert "6 path-cut: zonal-61 nodes marked NotReady 0 61" in summary
-    assert "7 path-cut: zonal-59 of either, below the limit 59 59" in summary
-    third = summary.index("2 api-down: b nothing lost 0 0") + 1
-    assert summary[third].startswith("3 etcd-outage: c pods restarted ")
-    assert (demo.seed.mine.all_waiting, demo.seed.theirs.all_waiting) == (0, 0)
-    await weeders.close()
-    await lab.close()
+    async with programs(demo, weeder=True) as harness:
+        await demo.clock.sleep(45)
+        assert demo.rows["a"].state is ShootState.PROTECTED
+        assert demo.rows["b"].state is ShootState.UNREACHABLE
+        assert demo.rows["g"].reason == "CredentialsRefused"
+        assert re.fullmatch(r"etcd-outage, \d waiting", demo.rows["c"].happens)
+        await harness.until(lambda: demo.seed.player.over, within=900)
+        await demo.clock.sleep(180)
+        assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
+        assert all(each == "1/1" for row in demo.rows.values() for each in row.replicas)
+        mine, theirs = demo.lost
+        assert (mine[What.NODE], mine[What.MACHINE]) == (0, 0)
+        assert mine[What.BELOW] == theirs[What.BELOW] == 59, "in the zone that is below the limit"
+        assert theirs[What.NODE] > 191
+        assert theirs[What.MACHINE] > 150
+        assert mine[What.RESTART] >= 6
+        assert mine[What.RECOVERY] < 10
+        assert theirs[What.RECOVERY] > 120, "back-offs are minutes"
+        summary = [" ".join(line.split()) for line in demo.show.summary()]
+        assert "6 path-cut: zonal-61 nodes marked NotReady 0 61" in summary
+        assert "7 path-cut: zonal-59 of either, below the limit 59 59" in summary
+        third = summary.index("2 api-down: b nothing lost 0 0") + 1
+        assert summary[third].startswith("3 etcd-outage: c pods restarted ")
+        assert (demo.seed.mine.all_waiting, demo.seed.theirs.all_waiting) == (0, 0)
 
 
 @simulated()
 async def test_in_a_scenario_of_false_alarms_nothing_is_scaled(world):
     demo = await watched(world, FALSE_ALARMS, shoots=14, nodes=4)
-    lab = Lab(demo.tasks, demo.clock)
-    lab.serve(demo.seed.world, demo.servers)
-    harness = lab.prober(demo.seed.world)
-    demo.begin(Prober(harness))
-    await harness.until(lambda: demo.seed.player.over, within=600)
-    await demo.clock.sleep(60)
-    assert demo.seed.world.journal.of(WATCHDOG) == ()
-    assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
-    one_kubelet = {What.BELOW: 2}
-    assert demo.lost == (one_kubelet, one_kubelet), "its node and its machine"
-    await lab.close()
+    async with programs(demo) as harness:
+        await harness.until(lambda: demo.seed.player.over, within=600)
+        await demo.clock.sleep(60)
+        assert demo.seed.world.journal.of(WATCHDOG) == ()
+        assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
+        one_kubelet = {What.BELOW: 2}
+        assert demo.lost == (one_kubelet, one_kubelet), "its node and its machine"
 
 
 async def at_the_end_of_the_seeds_network(demo, harness):
     """Plays it; the states and replicas that each shoot had in its first scene."""
     states: set[tuple[ShootState | None, str]] = set()
     replicas: set[str] = set()
-    demo.begin(Prober(harness))
     await harness.until(lambda: demo.seed.player.performances, within=60)
     while demo.seed.player.running:
         await demo.clock.sleep(1)
@@ -294,79 +300,67 @@ async def at_the_end_of_the_seeds_network(demo, harness):
 @simulated()
 async def test_a_gate_keeps_a_false_alarm_of_the_seeds_network_from_scaling_anything(world):
     demo = await watched(world, SEED_NETWORK, shoots=4)
-    lab = Lab(demo.tasks, demo.clock)
-    lab.serve(demo.seed.world, demo.servers)
-    harness = lab.prober(demo.seed.world, policy_of(SEED_NETWORK))
-    states, replicas = await at_the_end_of_the_seeds_network(demo, harness)
-    assert (ShootState.SUSPECT, "Gated") in states
-    assert replicas == {"1/1"}, "nothing was scaled while the seed could not get out"
-    scaled = {write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}
-    assert scaled == {"shoot--demo--a"}, "the one whose load balancer was gone"
-    assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
-    assert all(each == "1/1" for row in demo.rows.values() for each in row.replicas)
-    told = "\n".join(demo.told)
-    # Shoots of which the same is told at the same time share a line.
-    gated = r"^(\w, )*c(, \w)*: Suspect \(Gated\): the API server answers through the internal path, not"
-    assert re.search(gated, told, re.MULTILINE)
-    assert "; not scaled: the gate outside-of-the-seed is closed, its target fails: 127.0" in told
-    mine, theirs = demo.lost
-    assert (mine, theirs[What.NODE]) == ({What.SCALED: 1, What.HELD_BACK: 4}, 4)
-    summary = [" ".join(line.split()) for line in demo.show.summary()]
-    first, second = "1 seed-network-cut: the seed", "2 path-cut: a nodes marked NotReady 0 4"
-    assert summary[1:3] == [f"{first} shoots held back by the gate 4 0", second]
-    await lab.close()
+    async with programs(demo, policy_of(SEED_NETWORK)) as harness:
+        states, replicas = await at_the_end_of_the_seeds_network(demo, harness)
+        assert (ShootState.SUSPECT, "Gated") in states
+        assert replicas == {"1/1"}, "nothing was scaled while the seed could not get out"
+        scaled = {write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}
+        assert scaled == {"shoot--demo--a"}, "the one whose load balancer was gone"
+        assert {row.state for row in demo.rows.values()} == {ShootState.HEALTHY}
+        assert all(each == "1/1" for row in demo.rows.values() for each in row.replicas)
+        told = "\n".join(demo.told)
+        # Shoots of which the same is told at the same time share a line.
+        gated = r"^(\w, )*c(, \w)*: Suspect \(Gated\): the API server answers through the internal path, not"
+        assert re.search(gated, told, re.MULTILINE)
+        assert (
+            "; not scaled: the gate outside-of-the-seed is closed, its target fails: 127.0" in told
+        )
+        mine, theirs = demo.lost
+        assert (mine, theirs[What.NODE]) == ({What.SCALED: 1, What.HELD_BACK: 4}, 4)
+        summary = [" ".join(line.split()) for line in demo.show.summary()]
+        first, second = "1 seed-network-cut: the seed", "2 path-cut: a nodes marked NotReady 0 4"
+        assert summary[1:3] == [f"{first} shoots held back by the gate 4 0", second]
 
 
 @simulated()
 async def test_without_the_gate_every_shoot_would_have_been_scaled(world):
     demo = await watched(world, SEED_NETWORK, shoots=4)
-    lab = Lab(demo.tasks, demo.clock)
-    lab.serve(demo.seed.world, demo.servers)
-    harness = lab.prober(demo.seed.world, policy_of(SEED_NETWORK, gate=False))
-    states, replicas = await at_the_end_of_the_seeds_network(demo, harness)
-    assert ShootState.PROTECTED in {each[0] for each in states}
-    assert "0/0" in replicas
-    assert len({write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}) == 4
-    assert demo.lost[0] == {What.SCALED: 4}
-    await lab.close()
+    async with programs(demo, policy_of(SEED_NETWORK, gate=False)) as harness:
+        states, replicas = await at_the_end_of_the_seeds_network(demo, harness)
+        assert ShootState.PROTECTED in {each[0] for each in states}
+        assert "0/0" in replicas
+        assert len({write.namespace for write in demo.seed.world.journal.of(WATCHDOG)}) == 4
+        assert demo.lost[0] == {What.SCALED: 4}
 
 
 @simulated()
 async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(world):
     demo = await watched(world, ETCD, shoots=3)
-    lab = Lab(demo.tasks, demo.clock)
-    lab.serve(demo.seed.world, demo.servers)
-    weeders = WeederLab(demo.tasks, demo.clock)
-    weeders.serve(demo.seed.world, demo.servers)
-    weeders.weeder(demo.seed.world)
-    harness = lab.prober(demo.seed.world)
-    demo.begin(Prober(harness))
-    await demo.clock.sleep(50)
-    assert demo.rows["a"].happens.startswith("etcd-outage, 9 waiting")
-    assert demo.rows["a"].state is ShootState.UNREACHABLE
-    await harness.until(lambda: demo.seed.player.over, within=300)
-    what, waiting, waiting_there = demo.screen.pictures[-1].counts[-1]
-    assert what == "pods waiting"
-    assert waiting < waiting_there, "those of a are back here, and not there"
-    await demo.clock.sleep(240)
-    told = demo.told
-    began = told.index("a: etcd-main-client is ready again; 8 in CrashLoopBackOff")
-    deleted = [
-        text for text in told if re.match(r"a: \S+ is deleted, 1m\d+s before its start", text)
-    ]
-    assert len(deleted) == 8
-    (over,) = [text for text in told if text.startswith("a: all 10 pods are ready, ")]
-    assert re.search(r"ready, \d+s after etcd-main-client$", over)
-    assert began < told.index(deleted[0]) < told.index(over)
-    others = [text for text in told if text.startswith("without the watchdog, ")]
-    assert len(others) == 2, "of the twin, the end alone"
-    (without,) = [text for text in others if "a: all 10 pods" in text]
-    assert re.search(r"ready, 1m\d+s after etcd-main-client there$", without)
-    assert told.index(over) < told.index(without)
-    assert set(demo.lost[1]) == {What.RECOVERY}, "no node, no machine"
-    assert demo.seed.world.journal.of(WATCHDOG) == ()
-    await weeders.close()
-    await lab.close()
+    async with programs(demo, weeder=True) as harness:
+        await demo.clock.sleep(50)
+        assert demo.rows["a"].happens.startswith("etcd-outage, 9 waiting")
+        assert demo.rows["a"].state is ShootState.UNREACHABLE
+        await harness.until(lambda: demo.seed.player.over, within=300)
+        what, waiting, waiting_there = demo.screen.pictures[-1].counts[-1]
+        assert what == "pods waiting"
+        assert waiting < waiting_there, "those of a are back here, and not there"
+        await demo.clock.sleep(240)
+        told = demo.told
+        began = told.index("a: etcd-main-client is ready again; 8 in CrashLoopBackOff")
+        deleted = [
+            text for text in told if re.match(r"a: \S+ is deleted, 1m\d+s before its start", text)
+        ]
+        assert len(deleted) == 8
+        (over,) = [text for text in told if text.startswith("a: all 10 pods are ready, ")]
+        assert re.search(r"ready, \d+s after etcd-main-client$", over)
+        assert began < told.index(deleted[0]) < told.index(over)
+        others = [text for text in told if text.startswith("without the watchdog, ")]
+        assert len(others) == 2, "of the twin, the end alone"
+        (without,) = [text for text in others if "a: all 10 pods" in text]
+        assert re.search(r"ready, 1m\d+s after etcd-main-client there$", without)
+        assert told.index(over) < told.index(without)
+        assert set(demo.lost[1]) == {What.RECOVERY}, "no node, no machine"
+        assert demo.seed.world.journal.of(WATCHDOG) == ()
 
 
 # What is told of the program's answers, and of the scenes.

@@ -71,17 +71,6 @@ async def test_a_node_that_is_marked_again_counts_again(world):
     assert seen.witness.total[What.NODE] == 20
 
 
-@simulated()
-async def test_nothing_is_lost_where_the_controllers_are_stopped(world):
-    seen = Watched(world)
-    with seen.faults.path_cut(A):
-        await world.clock.sleep(28)
-        for name in ("kube-controller-manager", "machine-controller-manager"):
-            seen.world.patch(A, name, {"spec": {"replicas": 0}})
-        await world.clock.sleep(120)
-    assert seen.witness.log == []
-
-
 @pytest.mark.parametrize(
     ("nodes", "total"),
     [(5, {What.BELOW: 10}), (6, {What.NODE: 6, What.MACHINE: 6})],

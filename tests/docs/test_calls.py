@@ -8,7 +8,6 @@ from tests.api.openapi import document
 from tests.docs.pages import pages
 from tests.docs.shell import words_of
 
-PAGES = pages()
 DOCUMENT = document()
 PATHS = [
     (re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))), path) for path in DOCUMENT["paths"]
@@ -16,16 +15,14 @@ PATHS = [
 OPEN = {"/metrics", "/livez", "/readyz", "/healthz", "/docs", "/openapi.json", ""}
 
 
-def by_name(page):
-    return str(page)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_path_of_the_api_is_there_with_its_method_and_parameters(page):
-    wrong = []
-    for line in page.shell_lines:
-        for words in words_of(line.text):
-            wrong += [f"{page}:{line.line}: {why}" for why in troubles_of_curl(words)]
+def test_every_path_of_the_api_is_there_with_its_method_and_parameters():
+    wrong = [
+        f"{page}:{line.line}: {why}"
+        for page in pages()
+        for line in page.shell_lines
+        for words in words_of(line.text)
+        for why in troubles_of_curl(words)
+    ]
     assert wrong == []
 
 

@@ -1,8 +1,7 @@
 """The commands of ours that the pages tell people to type are taken by the program, with their flags."""
 
 import re
-
-import pytest
+from functools import cache
 
 from app import commands
 from app.core.config.client_settings import CLIENT_SETTINGS
@@ -12,6 +11,7 @@ from tests.docs.pages import pages
 from tests.docs.shell import words_of
 
 PAGES = pages()
+CODES = [(page, code) for page in PAGES for code in page.codes]
 PROGRAMS = {"dwd", ".venv/bin/dwd", "dependency-watchdog", "/usr/local/bin/dependency-watchdog"}
 PLACEHOLDERS = {
     "NAMESPACE": "shoot--acme--prod",
@@ -55,28 +55,24 @@ FOREIGN_FLAGS = {
 """Flags of other programs, and ways to write one, by the page that has them between backticks."""
 
 
-def by_name(page):
-    return str(page)
-
-
 def filled_in(word):
     for name, value in PLACEHOLDERS.items():
         word = re.sub(rf"\b{name}\b" if name.isalpha() else name, value, word)
     return word
 
 
-def our_commands(page):
-    """Each command line of ours in a block of the page."""
-    for line in page.shell_lines:
-        for words in words_of(line.text):
-            if words and words[0] in PROGRAMS:
-                yield line, [filled_in(word) for word in words[1:]]
+def our_commands():
+    """Each command line of ours in a block of a page."""
+    for page in PAGES:
+        for line in page.shell_lines:
+            for words in words_of(line.text):
+                if words and words[0] in PROGRAMS:
+                    yield page, line, [filled_in(word) for word in words[1:]]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_command_line_is_one_that_the_program_takes(page):
+def test_every_command_line_is_one_that_the_program_takes():
     wrong = []
-    for line, words in our_commands(page):
+    for page, line, words in our_commands():
         try:
             commands.parse([word for word in words if word], {})
         except ConfigurationError as error:
@@ -84,23 +80,17 @@ def test_every_command_line_is_one_that_the_program_takes(page):
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_command_that_is_named_has_the_flags_beside_it(page):
+def test_every_command_that_is_named_has_the_flags_beside_it():
     wrong = []
-    for code in page.codes:
-        found = re.match(r"dwd ([a-z][a-z-]*)(.*)", code.text)
-        if not found:
-            continue
-        flags = flags_of(found[1])
-        given = re.findall(r"--([a-z][a-z-]+)", found[2])
-        wrong += (
-            []
-            if flags is not None and set(given) <= flags
-            else [f"{page}:{code.line}: {code.text}"]
-        )
+    for page, code in CODES:
+        if found := re.match(r"dwd ([a-z][a-z-]*)(.*)", code.text):
+            flags = flags_of(found[1])
+            if flags is None or not set(re.findall(r"--([a-z][a-z-]+)", found[2])) <= flags:
+                wrong.append(f"{page}:{code.line}: {code.text}")
     assert wrong == []
 
 
+@cache
 def flags_of(command):
     """The flags of one of our commands; None: there is no such command."""
     try:
@@ -112,15 +102,11 @@ def flags_of(command):
     return own if command in CLIENT_SETTINGS else own | set(ORIGINAL_FLAGS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_flag_that_is_named_is_there(page):
-    named = [
-        (code, found[1])
-        for code in page.codes
-        if (found := re.match(r"(?:dwd )?--([a-z][\w-]+)", code.text))
-    ]
-    known = FLAGS | FOREIGN_FLAGS.get(page.path.name, set())
+def test_every_flag_that_is_named_is_there():
     wrong = [
-        f"{page}:{code.line}: {code.text}" for code, flag in named if flag.rstrip("-") not in known
+        f"{page}:{code.line}: {code.text}"
+        for page, code in CODES
+        if (found := re.match(r"(?:dwd )?--([a-z][\w-]+)", code.text))
+        and found[1].rstrip("-") not in FLAGS | FOREIGN_FLAGS.get(page.path.name, set())
     ]
     assert [each for each in wrong if "--zap-*" not in each] == []

@@ -17,10 +17,6 @@ CODE_PATH = re.compile(
 MODULE = re.compile(r"(?:app|bench|tests)(?:\.[a-z_]\w*)+")
 
 
-def by_name(page):
-    return str(page)
-
-
 def is_elsewhere(target):
     return bool(urlsplit(target).scheme)
 
@@ -40,38 +36,33 @@ def trouble(page, target):
     return None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page):
+def test_every_link_leads_to_a_file_and_a_heading_that_are_there():
     wrong = [
         f"{page}:{link.line}: {link.text}: {why}"
+        for page in PAGES
         for link in page.links
         if not is_elsewhere(link.text) and (why := trouble(page, link.text))
     ]
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_links_to_elsewhere_are_https(page):
-    others = [link for link in page.links if is_elsewhere(link.text)]
-    assert [link for link in others if not link.text.startswith("https://")] == []
+def test_links_to_elsewhere_are_https():
+    others = [(page, link) for page in PAGES for link in page.links if is_elsewhere(link.text)]
+    assert [each for each in others if not each[1].text.startswith("https://")] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_path_that_is_named_is_there(page):
-    named = [code for code in page.codes if CODE_PATH.fullmatch(code.text)]
-    assert [f"{page}:{code.line}: {code.text}" for code in named if not is_there(code.text)] == []
+@pytest.mark.parametrize("what", ["path", "module"])
+def test_every_path_and_every_module_that_is_named_is_there(what):
+    shape, known = {"path": (CODE_PATH, is_there), "module": (MODULE, is_module)}[what]
+    named = [(page, code) for page in PAGES for code in page.codes if shape.fullmatch(code.text)]
+    wrong = [f"{page}:{code.line}: {code.text}" for page, code in named if not known(code.text)]
+    assert (bool(named), wrong) == (True, [])
 
 
 def is_there(path):
     """A file, a folder, a pattern that matches one, or a test without its `.py`."""
     name = path.rstrip("/").removeprefix("./")
     return any(ROOT.glob(name)) or (ROOT / f"{name}.py").is_file()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_module_that_is_named_is_there(page):
-    named = [code for code in page.codes if MODULE.fullmatch(code.text)]
-    assert [f"{page}:{code.line}: {code.text}" for code in named if not is_module(code.text)] == []
 
 
 def is_module(name):

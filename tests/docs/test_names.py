@@ -3,7 +3,6 @@
 import itertools
 import re
 
-import pytest
 import yaml
 
 from app import commands
@@ -19,73 +18,80 @@ METRICS = set(re.findall(r"^\| `(dwd_\w+)`", (DOCS / "metrics.md").read_text(), 
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-def by_name(page):
-    return str(page)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_variable_that_is_named_is_there(page):
-    known = {
-        environment_name(name)
-        for model in commands.known_commands().values()
-        for name in model.model_fields
+def named(pattern, texts):
+    """What the first group finds, of which page."""
+    return {
+        (str(page), each)
+        for page in PAGES
+        for text in texts(page)
+        for each in pattern.findall(text)
     }
-    named = set(re.findall(r"\bDWD_[A-Z_]+[A-Z]\b", page.text))
-    assert named - known - TEST_VARIABLES == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_make_target_is_there(page):
-    lines = [line.text for line in page.shell_lines] + [code.text for code in page.codes]
-    named = {found[1] for line in lines if (found := re.match(r"make ([a-z][\w-]*)", line))}
-    assert named - TARGETS == set()
+def lines(page):
+    return [each.text for each in (*page.shell_lines, *page.codes)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_module_that_is_run_is_there(page):
-    lines = [line.text for line in page.shell_lines] + [code.text for code in page.codes]
-    named = {
-        found[1]
-        for line in lines
-        if (found := re.search(r"python -m ((?:app|bench|tests)[\w.]*)", line))
-    }
-    missing = {
-        name
-        for name in named
-        if not any(ROOT.glob(name.replace(".", "/") + place) for place in (".py", "/__main__.py"))
-    }
-    assert missing == set()
+def test_every_variable_that_is_named_is_there():
+    models = commands.known_commands().values()
+    known = {environment_name(name) for model in models for name in model.model_fields}
+    found = named(re.compile(r"\bDWD_[A-Z_]+[A-Z]\b"), lambda page: [page.text])
+    assert {each for each in found if each[1] not in known | TEST_VARIABLES} == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_metric_that_is_named_is_one_that_is_served(page):
-    named = {
-        re.sub(r"_(bucket|sum|count)$", "", each)
-        for each in re.findall(r"\bdwd_[a-z_]+[a-z]\b", page.text)
-    }
-    assert named - METRICS == set()
+def test_every_make_target_is_there():
+    found = named(re.compile(r"^make ([a-z][\w-]*)"), lines)
+    assert {each for each in found if each[1] not in TARGETS} == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_file_of_ours_that_a_command_names_is_there(page):
-    ours = re.compile(r"(?:app|bench|config|docs|hack|helm|monitoring|requirements|tests)/[\w./-]+")
-    words = [word for line in page.shell_lines for words in words_of(line.text) for word in words]
-    named = {word.partition("::")[0] for word in words if ours.fullmatch(word.partition("::")[0])}
-    assert {name for name in named if not (ROOT / name).exists()} == set()
+def test_every_module_that_is_run_is_there():
+    found = named(re.compile(r"python -m ((?:app|bench|tests)[\w.]*)"), lines)
+    places = (".py", "/__main__.py")
+    assert found
+    assert not [
+        each
+        for each in found
+        if not any((ROOT / (each[1].replace(".", "/") + place)).exists() for place in places)
+    ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_every_value_of_the_chart_that_is_named_is_there(page):
-    named = [(code.line, code.text.partition(":")[0]) for code in page.codes]
-    for line in page.shell_lines:
-        for words in words_of(line.text):
-            given = itertools.pairwise(words) if words[:1] == ["helm"] else ()
-            named += [
-                (line.line, value.partition("=")[0]) for flag, value in given if flag == "--set"
-            ]
+def test_every_metric_that_is_named_is_one_that_is_served():
+    found = named(re.compile(r"\bdwd_[a-z_]+[a-z]\b"), lambda page: [page.text])
+    served = {(page, re.sub(r"_(bucket|sum|count)$", "", each)) for page, each in found}
+    assert {each for each in served if each[1] not in METRICS} == set()
+
+
+def test_every_file_of_ours_that_a_command_names_is_there():
+    ours = re.compile(
+        r"((?:app|bench|config|docs|hack|helm|monitoring|requirements|tests)/[\w./-]+)(?:::.*)?"
+    )
+    wrong = [
+        f"{page}:{line.line}: {word}"
+        for page in PAGES
+        for line in page.shell_lines
+        for words in words_of(line.text)
+        for word in words
+        if (found := ours.fullmatch(word)) and not (ROOT / found[1]).exists()
+    ]
+    assert wrong == []
+
+
+def test_every_value_of_the_chart_that_is_named_is_there():
+    named = [
+        (page, code.line, code.text.partition(":")[0]) for page in PAGES for code in page.codes
+    ]
+    for page in PAGES:
+        for line in page.shell_lines:
+            for words in words_of(line.text):
+                given = itertools.pairwise(words) if words[:1] == ["helm"] else ()
+                named += [
+                    (page, line.line, value.partition("=")[0])
+                    for flag, value in given
+                    if flag == "--set"
+                ]
     wrong = [
         f"{page}:{line}: {path}"
-        for line, path in named
+        for page, line, path in named
         if looks_like_a_value(path) and not has_value(path)
     ]
     assert wrong == []

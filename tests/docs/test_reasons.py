@@ -129,7 +129,7 @@ def shown() -> dict[str, set[str]]:
             facts = StateInputs(
                 decision,
                 any_expired=isinstance(result, Tally) and result.candidates.expired > 0,
-                asked=state.asked(before, result, decision),
+                last_direction=state.last_direction(before, result, decision),
                 vanished=state.vanished(before, result, decision),
                 kept_back=kept_back,
                 protected=protected,

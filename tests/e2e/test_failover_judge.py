@@ -2,7 +2,6 @@
 
 import base64
 import json
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.core.model import workloads as ann
-from tests.e2e import failover_runs, objects
+from tests.e2e import objects
 from tests.e2e.audit import POLICY, Request
 from tests.e2e.failover_kinds import COUNTS, KINDS
 from tests.e2e.failover_play import Leases, Moments, Result, counts, judged
@@ -184,40 +183,3 @@ def test_a_run_without_a_first_write_is_not_in_the_columns_of_seconds():
         Run("etcd", 2, Result(None, 0, 0, False, ["x"])),
     ]
     assert "| 2 | return | 3.0, 3.0 s | 7 s | 2.0, 2.0 s | 0 | 1 |" in table(KINDS, runs)
-
-
-@pytest.mark.parametrize("playing", [True, False])
-async def test_only_an_error_of_a_run_is_booked_on_it(playing, monkeypatch, tmp_path):
-    @asynccontextmanager
-    async def world(*_, **__):
-        yield
-        raise AssertionError("the world cannot be left")
-
-    async def play(*_):
-        if playing:
-            raise AssertionError("the run failed")
-        return Result(1, 0, 0, False, [])
-
-    async def clear():
-        pass
-
-    stage = SimpleNamespace(clear=clear)
-    for name, value in {
-        "own_seed": world,
-        "cast_in": world,
-        "play": play,
-        "Stage": lambda *_: stage,
-        "WorkloadController": lambda _: None,
-    }.items():
-        monkeypatch.setattr(failover_runs, name, value)
-    runs = failover_runs.Runs(KINDS, 1, ["etcd"], tmp_path / "kept.jsonl")
-    planes: Any = SimpleNamespace(seed=SimpleNamespace(api=None), shoots=[None])
-    if playing:
-        await runs._in_a_world(planes, tmp_path)
-        assert "the run failed" in runs.runs[0].result.troubles[0]
-    else:
-        with pytest.raises(AssertionError, match="cannot be left"):
-            await runs._in_a_world(planes, tmp_path)
-        assert [each.result.troubles for each in runs.runs] == [[]]
-    assert runs.left == []
-    assert (tmp_path / "failed-1.txt").exists()

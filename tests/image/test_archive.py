@@ -15,6 +15,7 @@ import pytest
 from hack.image import archive
 
 EPOCH = 1_700_000_000
+ARGUMENTS = [f"--arg={name}=x" for name in ("VERSION", "REVISION", "CREATED")]
 CONFIG = {"User": "65532:65532", "Entrypoint": ["/x"]}
 
 
@@ -109,9 +110,8 @@ def test_the_program_writes_an_archive_and_says_its_digest(
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(EPOCH))
     said: list[str] = []
-    arguments = [f"--arg={name}=x" for name in ("VERSION", "REVISION", "CREATED")]
     target = tmp_path / "image.tar"
-    archive.main([str(root), str(target), "--name=example.test/x:1", *arguments], said.append)
+    archive.main([str(root), str(target), "--name=example.test/x:1", *ARGUMENTS], said.append)
     with tarfile.open(target) as tar:
         index = tar.extractfile("index.json")
         assert index is not None
@@ -123,3 +123,18 @@ def test_the_program_writes_an_archive_and_says_its_digest(
 def test_a_machine_that_no_image_is_known_for_is_refused(root: Path) -> None:
     with pytest.raises(KeyError, match="vax"):
         archive.layout(root, CONFIG, "x:1", EPOCH, "vax")
+
+
+def test_an_archive_that_does_not_fit_on_the_disk_leaves_nothing_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "root").mkdir()
+    target = tmp_path / "x.tar"
+    monkeypatch.setattr("tarfile.TarFile.addfile", full)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(EPOCH))
+    with pytest.raises(SystemExit, match=f"{target}: No space left on device"):
+        archive.main([str(tmp_path / "root"), str(target), *ARGUMENTS])
+    assert [each.name for each in tmp_path.iterdir()] == ["root"]

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.page.conftest import Api, Tabs, Wire
+from tests.page.conftest import Api, Tabs
 from tests.page.test_demo import QUIET, SHOOT, act
+from tests.support.wire import Wire
 
 BROKEN = "Failed to load resource|ERR_"
 

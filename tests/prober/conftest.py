@@ -1,12 +1,16 @@
 """A prober on a simulated seed, on virtual time."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from tests.support.harness import SHOOT, Harness, Lab
+from tests.prober.people import Operator, with_operator
+from tests.support.harness import Harness, Lab
+
+VirtualTime = Callable[[], AbstractContextManager[None]]
 
 
 @pytest.fixture
@@ -20,8 +24,14 @@ async def lab() -> AsyncIterator[Lab]:
 
 
 @pytest.fixture
-async def harness(lab: Lab) -> Harness:
-    """One healthy shoot of ten nodes, and a prober with Gardener's dependents."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    return lab.prober(world)
+async def harness(lab: Lab, virtual_time: VirtualTime) -> Harness:
+    """One healthy shoot of ten nodes, and a prober with Gardener's dependents that has probed it for a minute."""
+    with virtual_time():
+        return await lab.healthy()
+
+
+@pytest.fixture
+async def operator(lab: Lab, virtual_time: VirtualTime) -> Operator:
+    """The same, and what a person does there."""
+    with virtual_time():
+        return await with_operator(lab)

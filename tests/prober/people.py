@@ -149,8 +149,7 @@ async def with_operator(
     **changes,
 ) -> Operator:
     """A healthy shoot of ten nodes in a world that is prepared so, its prober, and a person."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     prepare(world)
     operator = Operator.at(lab.prober(world, **changes))
     await operator.run(settle)

@@ -46,8 +46,7 @@ async def test_with_gardeners_interval_every_probe_comes_by_the_leases_after_abo
 async def test_no_absence_of_storage_goes_unnoticed_between_probes(lab):
     """Away for 13 s, between two probes 26 s apart: what it hides is not taken for an outage."""
     for begin in range(0, 26, 2):
-        world = lab.world(seed=begin)
-        world.add_shoot(SHOOT)
+        world = lab.with_shoot(seed=begin)
         harness = lab.prober(world, probe_interval=30.0)
         await harness.run(120 + begin)
         with world.faults.storage_away(SHOOT):
@@ -58,7 +57,6 @@ async def test_no_absence_of_storage_goes_unnoticed_between_probes(lab):
 
 
 async def test_a_single_late_lease_that_is_no_candidate_costs_nodes_once_in_five_minutes(harness):
-    await harness.run(60)
     harness.faults.kubelet_dead(SHOOT, "node-3")
     harness.world.delete_machine(SHOOT, "machine-3")
     harness.world.patch(SHOOT, "cluster-autoscaler", {"metadata": {"labels": {"x": "y"}}})
@@ -69,7 +67,6 @@ async def test_a_single_late_lease_that_is_no_candidate_costs_nodes_once_in_five
 
 
 async def test_under_protection_nodes_are_read_every_30_s(harness):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         harness.world.requests.reset()
@@ -78,7 +75,6 @@ async def test_under_protection_nodes_are_read_every_30_s(harness):
 
 
 async def test_the_confirming_reading_comes_by_a_connection_of_its_own(harness):
-    await harness.run(60)
     harness.world.requests.reset()
     with harness.faults.path_cut(SHOOT):
         await harness.until(harness.writes)

@@ -65,8 +65,7 @@ def is_true(status, before, leader: Operator):
 
 
 @pytest.mark.parametrize("after", [*BOUNDARIES, *ENDS])
-async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(lab, after):
-    operator = await with_operator(lab)
+async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(operator, after):
     name = operator.request("Down")
     await operator.run(after)
     await operator.kill()
@@ -99,8 +98,7 @@ async def test_killed_in_mid_run_what_the_first_leader_saw_stays(lab):
 
 
 @pytest.mark.parametrize("after", [*BOUNDARIES[::2], 1.0, 5.0, 29.9, 30.1, 31.0])
-async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(lab, after):
-    operator = await with_operator(lab)
+async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(operator, after):
     with operator.faults.path_cut(SHOOT):
         await operator.protect()
         name = operator.request("Up", force=True)
@@ -116,8 +114,9 @@ async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(lab, after):
 
 
 @pytest.mark.parametrize("after", BOUNDARIES[:6])
-async def test_killed_while_the_object_is_made_it_is_there_and_carried_out_or_it_is_not(lab, after):
-    operator = await with_operator(lab)
+async def test_killed_while_the_object_is_made_it_is_there_and_carried_out_or_it_is_not(
+    operator, after
+):
     calling = asyncio.ensure_future(operator.scale(DOWN))
     await operator.run(after)
     await operator.kill()
@@ -161,9 +160,8 @@ async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one(lab)
 @pytest.mark.parametrize("after", [*BOUNDARIES[1::2], *ENDS])
 @pytest.mark.parametrize("how", ["kubectl", "api"])
 async def test_cancelled_at_any_point_nothing_is_written_after_that_and_nothing_held(
-    lab, how, after
+    operator, how, after
 ):
-    operator = await with_operator(lab)
     name = operator.request("Down")
     await operator.run(after)
     if how == "kubectl":
@@ -197,8 +195,7 @@ async def test_one_that_was_deleted_while_nobody_led_is_not_carried_on(lab):
 
 def replicas(lab: Lab, **changes) -> tuple[Operator, Operator]:
     """Two instances on the same world: the first one leads."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     first, second = SetLeadership(leading=True), SetLeadership(leading=False)
     return (
         Operator.at(lab.prober(world, leadership=first, **changes)),
@@ -352,8 +349,7 @@ async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelle
     assert not following.writes(KCM)
 
 
-async def test_a_forced_one_of_a_shoot_that_is_not_probed_is_carried_on(lab):
-    operator = await with_operator(lab)
+async def test_a_forced_one_of_a_shoot_that_is_not_probed_is_carried_on(operator):
     operator.faults.hibernated(SHOOT)
     await operator.until(lambda: not operator.runs())
     began = await operator.scale(DOWN, force=True)

@@ -1,4 +1,4 @@
-"""A scale-down that would write is confirmed by a second reading, judged like any other."""
+"""What a verdict has to stand: it is counted, and a scale-down that would write is confirmed by a second reading."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -15,7 +15,6 @@ LEASES = frozenset({"leases"})
 async def before_the_confirming_reading(harness, happens):
     """Lets something happen between the first reading of an outage and the confirming one; waits for the probe's
     end."""
-    await harness.run(60)
     cut = harness.faults.path_cut(SHOOT)
     probe = harness.prober.registry.runner(SHOOT)._probe
     confirm = probe.confirm
@@ -82,7 +81,6 @@ async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_ma
 
 async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_too(harness):
     """Everything was at 0 when it began: it read no Nodes, and must not act on leases alone."""
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.run(12)
@@ -132,3 +130,59 @@ async def test_a_verdict_down_with_nothing_to_write_does_not_act_on_what_a_late_
         assert harness.writes(KCM)[1].patch["spec"] == {"replicas": 1}
         assert nodes(), "it was confirmed"
         await harness.kill()
+
+
+# How often a direction must be seen before it counts.
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.3])
+async def test_probes_that_count_are_suspect_interval_apart_and_none_is_lost(lab, jitter):
+    """A quick look after a slow one counts as well."""
+    harness = await lab.healthy(failure_threshold=3)
+    with harness.faults.path_cut(SHOOT):
+        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
+        first = harness.now
+        with harness.faults.latency(SHOOT, jitter):
+            await harness.until(lambda: "2 of 3" in harness.decision().message)
+        await harness.until(harness.writes)
+    assert 10.0 <= harness.now - first < 11.0
+
+
+async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(harness):
+    with harness.faults.path_cut(SHOOT):
+        await harness.protect()
+        await harness.run(7)
+    with harness.faults.latency(SHOOT, 0.2):
+        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
+    seen = len(harness.probes())
+    await harness.until(lambda: len(harness.told("FlowStarted")) == 2, within=90)
+    assert len(harness.probes()) - seen <= 2
+
+
+async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(harness):
+    """30 s for the second, 60 s for the third."""
+    spans = []
+    for _ in range(3):
+        await harness.run(120)
+        begun = len(harness.told("FlowStarted"))
+        with harness.faults.path_cut(SHOOT):
+            await harness.protect()
+            await harness.run(5)
+        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
+        first = harness.probes()[-1]
+        await harness.until(lambda n=begun: len(harness.told("FlowStarted")) == n + 2, within=200)
+        spans.append(harness.now - first)
+    assert spans[0] == pytest.approx(10, abs=1)
+    assert spans[1] == pytest.approx(30, abs=6)
+    assert spans[2] == pytest.approx(60, abs=6)
+
+
+async def test_a_protection_that_somebody_else_began_is_not_flapping(lab):
+    first = await lab.healthy()
+    with first.faults.path_cut(SHOOT):
+        await first.protect()
+        await first.kill()
+        second = first.again()
+        await second.run(30)
+    started = len(second.told("FlowStarted"))
+    await second.until(lambda: len(second.told("FlowStarted")) > started, within=45)

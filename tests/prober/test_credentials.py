@@ -12,7 +12,6 @@ from tests.support.harness import SHOOT
 
 
 async def test_a_rotated_token_is_used_as_soon_as_the_secret_has_it(harness):
-    await harness.run(60)
     harness.faults.rotate_token(SHOOT)
     await harness.run(60)
     assert not [n for n in harness.notices if n.kind == "Look" and n.failed]
@@ -21,7 +20,6 @@ async def test_a_rotated_token_is_used_as_soon_as_the_secret_has_it(harness):
 
 async def test_on_a_401_the_secret_is_read_live_once_and_the_probe_succeeds(harness):
     """The watch has not shown the new token yet."""
-    await harness.run(60)
     with harness.faults.watch_stalled(Watched.SECRETS):
         harness.faults.rotate_token(SHOOT)
         harness.world.requests.reset()
@@ -31,7 +29,6 @@ async def test_on_a_401_the_secret_is_read_live_once_and_the_probe_succeeds(harn
 
 
 async def test_a_401_that_the_live_secret_does_not_mend_is_failing(harness):
-    await harness.run(60)
     harness.world.shoot(SHOOT).retire(until=harness.now)
     harness.world.requests.reset()
     await harness.run(30)
@@ -42,7 +39,6 @@ async def test_a_401_that_the_live_secret_does_not_mend_is_failing(harness):
 
 
 async def test_a_401_and_a_seed_that_does_not_answer_is_failing_not_a_crash(harness):
-    await harness.run(60)
     with harness.faults.seed_down():
         harness.world.shoot(SHOOT).retire(until=harness.now)
         await harness.run(30)
@@ -50,9 +46,8 @@ async def test_a_401_and_a_seed_that_does_not_answer_is_failing_not_a_crash(harn
     assert not harness.told("RunnerFailed")
 
 
-async def test_a_401_on_leases_alone_reads_the_secret_live_too(lab):
+async def test_a_401_on_leases_alone_reads_the_secret_live_too(harness):
     """The token runs out between `/version` and Leases."""
-    harness = await lab.healthy()
     start = await harness.until(lambda: harness.status().next_probe - harness.now < 0.02)
     with harness.faults.watch_stalled(Watched.SECRETS):
         harness.faults.rotate_token(SHOOT, overlap=harness.status().next_probe - start + 0.01)
@@ -76,7 +71,6 @@ async def test_a_401_on_leases_alone_reads_the_secret_live_too(lab):
 async def test_bad_credentials_are_failing_with_their_reason_and_never_scale(
     harness, fault, of, reason, named
 ):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT), getattr(harness.faults, fault)(SHOOT, *of):
         await harness.run(180)
         assert harness.state() is ShootState.FAILING
@@ -89,7 +83,6 @@ async def test_bad_credentials_are_failing_with_their_reason_and_never_scale(
     "fault", ["kubeconfig_absent", "kubeconfig_without_token", "kubeconfig_refused"]
 )
 async def test_a_secret_that_comes_back_is_looked_at_at_once(harness, fault):
-    await harness.run(60)
     wrong = getattr(harness.faults, fault)(SHOOT)
     await harness.run(90)
     looked = harness.status().probes
@@ -100,7 +93,6 @@ async def test_a_secret_that_comes_back_is_looked_at_at_once(harness, fault):
 
 
 async def test_a_new_ca_in_the_secret_is_looked_at_at_once(harness):
-    await harness.run(60)
     harness.faults.certificate_untrusted(SHOOT)
     await harness.run(90)
     assert harness.state() is ShootState.FAILING
@@ -130,7 +122,6 @@ async def test_a_ca_that_changes_while_the_failing_probe_still_runs_is_looked_at
 
 
 async def test_a_secret_that_changes_after_good_probes_causes_no_probe(harness):
-    await harness.run(60)
     looked = harness.status().probes
     await harness.until(lambda: harness.status().probes == looked + 1)
     harness.faults.rotate_token(SHOOT)
@@ -139,8 +130,7 @@ async def test_a_secret_that_changes_after_good_probes_causes_no_probe(harness):
 
 
 async def test_a_shoot_without_secret_from_the_start_is_failing_and_recovers(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     absent = world.faults.kubeconfig_absent(SHOOT)
     await lab.clock.sleep(1)
     harness = lab.prober(world)
@@ -152,7 +142,6 @@ async def test_a_shoot_without_secret_from_the_start_is_failing_and_recovers(lab
 
 
 async def test_credentials_that_fail_do_not_end_an_active_protection(harness):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         with harness.faults.kubeconfig_absent(SHOOT):
@@ -162,7 +151,6 @@ async def test_credentials_that_fail_do_not_end_an_active_protection(harness):
 
 
 async def test_no_token_appears_in_what_is_told(harness):
-    await harness.run(60)
     harness.world.shoot(SHOOT).retire(until=harness.now)
     harness.faults.kubeconfig_refused(SHOOT)
     await harness.run(60)

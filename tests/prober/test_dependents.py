@@ -34,6 +34,13 @@ def annotation(harness, ref=KCM):
 
 
 @pytest.fixture
+async def harness(lab):
+    """A prober that has not probed its shoot yet."""
+    world = lab.with_shoot()
+    return lab.prober(world)
+
+
+@pytest.fixture
 def dependents(harness):
     return Dependents(harness.environment)
 

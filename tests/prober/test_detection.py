@@ -12,11 +12,7 @@ def test_an_outage_is_seen_as_soon_as_is_demanded_after_it_can_be_known(setting)
     delays = detection.measure(setting, OUTAGES, seed=2)
     assert len(delays.seconds) == OUTAGES
     assert delays.within(setting), detection.table([(setting, delays)])
-
-
-def test_nothing_is_acted_on_before_it_can_be_known_where_clocks_are_right():
-    delays = detection.measure(detection.SETTINGS[0], OUTAGES, seed=3)
-    assert delays.early == 0
+    assert setting.clocks_off or not delays.early, "nothing is acted on before it can be known"
 
 
 def test_a_missed_outage_counts_as_one_that_took_for_ever():

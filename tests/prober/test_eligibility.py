@@ -44,7 +44,6 @@ STOPS = {
 
 @pytest.mark.parametrize("how", STOPS)
 async def test_what_stops_the_prober_ends_its_requests(harness, how):
-    await harness.run(60)
     STOPS[how](harness.world)
     await harness.run(1)
     assert not harness.runs()
@@ -56,7 +55,6 @@ async def test_what_stops_the_prober_ends_its_requests(harness, how):
 
 @pytest.mark.parametrize("how", STOPS)
 async def test_a_stop_while_protected_scales_nothing_and_is_told(harness, how):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         written = len(harness.writes())
@@ -74,7 +72,6 @@ async def test_a_stop_while_protected_scales_nothing_and_is_told(harness, how):
 
 
 async def test_a_stop_without_protection_abandons_nothing(harness):
-    await harness.run(60)
     harness.faults.hibernated(SHOOT)
     await harness.run(60)
     assert not harness.told("ProtectionAbandoned")
@@ -82,7 +79,6 @@ async def test_a_stop_without_protection_abandons_nothing(harness):
 
 
 async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(harness):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         harness.leadership.become(leading=False)
@@ -93,7 +89,6 @@ async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(ha
 
 
 async def test_the_end_of_the_process_abandons_nothing(harness):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         await harness.prober.stop("SIGTERM")
@@ -103,7 +98,6 @@ async def test_the_end_of_the_process_abandons_nothing(harness):
 
 @pytest.mark.parametrize("last", [("Create", "Processing"), ("Restore", "Failed")])
 async def test_an_operation_that_does_not_start_the_prober_leaves_a_running_one(harness, last):
-    await harness.run(60)
     harness.world.patch_cluster(SHOOT, operation(*last))
     await harness.run(60)
     assert harness.runs()
@@ -132,7 +126,6 @@ async def test_protection_that_appears_starts_the_prober_of_a_shoot_that_is_not_
 
 
 async def test_an_undecodable_shoot_keeps_a_running_prober_and_is_reported(harness):
-    await harness.run(60)
     harness.faults.undecodable(SHOOT)
     await harness.run(60)
     assert harness.runs()
@@ -153,7 +146,6 @@ async def test_what_was_reported_of_a_shoot_is_forgotten_with_its_cluster(harnes
 
 
 async def test_a_stopped_shoot_that_comes_back_is_probed_again(harness):
-    await harness.run(60)
     with harness.faults.hibernated(SHOOT):
         await harness.run(60)
         assert not harness.world.parts.place.port(SHOOT).connections
@@ -162,7 +154,6 @@ async def test_a_stopped_shoot_that_comes_back_is_probed_again(harness):
 
 
 async def test_a_cluster_that_is_gone_is_forgotten(harness):
-    await harness.run(60)
     harness.faults.cluster_gone(SHOOT)
     await harness.run(1)
     assert harness.prober.registry.status(SHOOT) is None
@@ -170,7 +161,6 @@ async def test_a_cluster_that_is_gone_is_forgotten(harness):
 
 
 async def test_a_changed_grace_is_taken_at_the_next_probe_without_losing_state(harness):
-    await harness.run(60)
     kcm = {"kubeControllerManager": {"nodeMonitorGracePeriod": "200s"}}
     harness.world.patch_cluster(SHOOT, {"spec": {"kubernetes": kcm}})
     await harness.run(30)

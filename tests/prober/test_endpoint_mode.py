@@ -36,6 +36,12 @@ async def probed(lab, **changes):
     return await lab.healthy(world, policy=POLICY, **changes)
 
 
+@pytest.fixture
+async def harness(lab, virtual_time):
+    with virtual_time():
+        return await probed(lab)
+
+
 def asked(harness, route):
     requests = harness.world.requests
     return requests.total(Host.SHOOT, namespace=SHOOT, route=route) + requests.refused[SHOOT, route]
@@ -44,8 +50,7 @@ def asked(harness, route):
 # Well.
 
 
-async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(lab):
-    harness = await probed(lab)
+async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(harness):
     assert harness.decision().verdict is Verdict.SCALE_UP
     assert harness.reason() is VerdictReason.EXTERNAL_REACHABLE
     assert harness.state() is ShootState.HEALTHY
@@ -54,8 +59,7 @@ async def test_a_healthy_shoot_is_asked_by_both_paths_and_scaled_up(lab):
     assert harness.condition("APIServerReachable").status == "True"
 
 
-async def test_no_machine_node_or_lease_is_read(lab):
-    harness = await probed(lab)
+async def test_no_machine_node_or_lease_is_read(harness):
     await harness.survive_an_outage()
     await harness.until(lambda: harness.state() is ShootState.HEALTHY, within=240)
     assert not harness.world.requests.live(Host.SEED, what="machines")
@@ -68,8 +72,7 @@ async def test_no_machine_node_or_lease_is_read(lab):
 
 
 @pytest.mark.parametrize("how", ConnectionLoss)
-async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(lab, how):
-    harness = await probed(lab)
+async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(harness, how):
     with harness.faults.path_cut(SHOOT, how=how):
         await harness.protect()
         assert harness.replicas() == (0, 0, 0)
@@ -80,9 +83,8 @@ async def test_a_load_balancer_that_is_away_is_an_outage_however_it_is_away(lab,
 
 
 async def test_an_attempt_ends_after_five_seconds_and_an_outage_that_swallows_within_twenty(
-    lab,
+    harness,
 ):
-    harness = await probed(lab)
     with harness.faults.route_cut(SHOOT, EXTERNAL):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
         seen = {each.route: each for each in harness.status().paths}[EXTERNAL]
@@ -92,8 +94,7 @@ async def test_an_attempt_ends_after_five_seconds_and_an_outage_that_swallows_wi
     assert harness.now - first <= 16.0
 
 
-async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(lab):
-    harness = await probed(lab)
+async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(harness):
     with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         await harness.until(
@@ -108,8 +109,9 @@ async def test_from_the_third_failure_to_the_first_write_it_takes_no_time(lab):
 # What answers and errors mean is in `test_path_attempts`, which of them count in `rules.test_paths`.
 
 
-async def test_what_says_nothing_about_the_external_path_scales_nothing_and_ends_no_protection(lab):
-    harness = await probed(lab)
+async def test_what_says_nothing_about_the_external_path_scales_nothing_and_ends_no_protection(
+    harness,
+):
     cut = harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED)
     await harness.protect()
     with harness.faults.page_instead(SHOOT):
@@ -128,8 +130,7 @@ async def test_what_says_nothing_about_the_external_path_scales_nothing_and_ends
 
 
 @pytest.mark.parametrize("route", Route)
-async def test_a_429_on_one_path_holds_for_both(lab, route):
-    harness = await probed(lab)
+async def test_a_429_on_one_path_holds_for_both(harness, route):
     with harness.faults.route_trouble(SHOOT, route, Trouble(throttled=True, retry_after=30.0)):
         await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
         harness.world.requests.reset()
@@ -151,8 +152,9 @@ async def test_a_429_on_one_path_holds_for_both(lab, route):
     ],
     ids=["swallowed", "refused", "page"],
 )
-async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tried(lab, trouble):
-    harness = await probed(lab)
+async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tried(
+    harness, trouble
+):
     with harness.faults.route_trouble(SHOOT, INTERNAL, trouble):
         await harness.until(lambda: harness.decision().verdict is Verdict.HOLD)
         harness.world.requests.reset()
@@ -165,8 +167,7 @@ async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tri
 
 
 @pytest.mark.parametrize("route", Route)
-async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(lab, route):
-    harness = await probed(lab)
+async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(harness, route):
     with harness.faults.route_trouble(SHOOT, route, Trouble(forbidden=True)):
         await harness.until(lambda: harness.reason() is VerdictReason.CREDENTIALS_INVALID)
         seen = len(harness.probes())
@@ -174,9 +175,8 @@ async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(l
         assert len(harness.probes()) - seen >= 5
 
 
-async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(lab):
+async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(harness):
     """The third attempt on the external path swallows 5 s; meanwhile the internal one goes."""
-    harness = await probed(lab)
     with harness.faults.route_cut(SHOOT, EXTERNAL):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         await harness.until(lambda: harness.status().paths[0].at > harness.now - 0.05)
@@ -188,9 +188,8 @@ async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(la
 
 
 async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_be_written_too(
-    lab,
+    harness,
 ):
-    harness = await probed(lab)
     with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.protect()
         await harness.run(20)
@@ -203,8 +202,7 @@ async def test_an_outage_is_confirmed_by_the_internal_path_where_nothing_is_to_b
 
 
 @pytest.mark.parametrize("watch", ["clusters", "secrets"])
-async def test_a_scale_down_reads_live_what_is_stale_and_no_machines(lab, watch):
-    harness = await probed(lab)
+async def test_a_scale_down_reads_live_what_is_stale_and_no_machines(harness, watch):
     harness.faults.watch_stalled(Watched(watch))
     await harness.run(91)
     harness.world.requests.reset()
@@ -223,9 +221,8 @@ class FormerAddress:
 
 
 async def test_failures_of_an_external_secret_that_is_another_one_now_scale_nothing(
-    lab, monkeypatch
+    harness, monkeypatch
 ):
-    harness = await probed(lab)
     connector, seed = harness.environment.connector, harness.environment.seed
     former, connect = seed.secret(SHOOT, EXTERNAL).kubeconfig, connector.connect
 
@@ -246,9 +243,8 @@ async def test_failures_of_an_external_secret_that_is_another_one_now_scale_noth
 # The seed's own network is away, and a gate that knows.
 
 
-async def test_without_a_gate_a_seed_without_network_takes_everything_down(lab):
+async def test_without_a_gate_a_seed_without_network_takes_everything_down(harness):
     """What endpoint mode cannot see by itself, and why docs/endpoints.md says to pair it with a gate."""
-    harness = await probed(lab)
     with harness.faults.seed_network_cut():
         await harness.protect()
 
@@ -267,9 +263,8 @@ async def test_with_a_gate_a_false_alarm_of_the_seeds_network_scales_nothing(lab
 
 
 async def test_failures_from_before_the_process_stood_still_are_not_in_a_row_with_those_after(
-    lab,
+    harness,
 ):
-    harness = await probed(lab)
     with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         agenda = harness.prober.registry.runner(SHOOT)._schedule

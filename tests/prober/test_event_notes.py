@@ -33,8 +33,7 @@ def notes(harness):
     return {(each.reason, each.resource.name): each.event for each in told}
 
 
-async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
-    harness = await lab.healthy()
+async def test_an_outage_is_told_in_sentences_that_anybody_understands(harness):
     await harness.survive_an_outage()
     await harness.run(120)
     found = notes(harness)
@@ -48,8 +47,7 @@ async def test_an_outage_is_told_in_sentences_that_anybody_understands(lab):
     assert "are started again. Reason: 0 of 10" in found["MeltdownProtectionEnded", KCM.name]
 
 
-async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(lab):
-    harness = await lab.healthy()
+async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(harness):
     harness.annotate(MCM, ignore_scaling="perhaps")
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
@@ -69,8 +67,7 @@ async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(la
     )
 
 
-async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(lab):
-    harness = await lab.healthy()
+async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(harness):
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     await harness.until(lambda: harness.told("FoundAtZero"), within=300)
     assert notes(harness)["FoundAtZero", KCM.name] == (
@@ -78,8 +75,7 @@ async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(lab)
     )
 
 
-async def test_what_cannot_be_scaled_says_why(lab):
-    harness = await lab.healthy()
+async def test_what_cannot_be_scaled_says_why(harness):
     with harness.faults.path_cut(SHOOT), harness.faults.patch_forbidden():
         await harness.until(lambda: harness.told("ScalingFailed"), within=120)
     said = [note for (reason, _), note in notes(harness).items() if reason == "ScalingFailed"]
@@ -87,8 +83,7 @@ async def test_what_cannot_be_scaled_says_why(lab):
     assert all(each.startswith("Could not be scaled down: ") for each in said)
 
 
-async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(lab):
-    harness = await lab.healthy()
+async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(harness):
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         harness.faults.hibernated(SHOOT)

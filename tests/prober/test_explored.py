@@ -30,8 +30,7 @@ async def test_a_count_behind_scale_survives_a_watch_that_shows_nothing_of_its_s
 
 async def test_a_standby_that_looked_once_ends_no_outage_when_it_takes_over_long_after(lab):
     """The leases have moved since, but when: perhaps just before the outage."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     leader, leadership = lab.prober(world), SetLeadership(leading=False, may_probe=True)
     standby = lab.prober(world, leadership=leadership)
     await leader.run(60)
@@ -49,10 +48,9 @@ async def test_a_standby_that_looked_once_ends_no_outage_when_it_takes_over_long
 
 
 async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_when_that_is_back(
-    lab,
+    harness,
 ):
     """The path came back for a moment, in which the leases moved, and nobody could see it."""
-    harness = await lab.healthy()
     await harness.survive_an_outage()
     harness.faults.watch_stalled(Watched.MACHINES)
     await harness.run(9)
@@ -76,9 +74,8 @@ async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is
         assert operator.replicas() == (1, 1, 1)
 
 
-async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_was_before(lab):
+async def test_a_cancelled_run_does_not_come_back_with_a_watch_that_shows_what_was_before(operator):
     """The ScaleRequest was deleted, and its watch goes on showing one that has not ended."""
-    operator = await with_operator(lab)
     began = await operator.scale(DOWN)
     await operator.run(0.1)
     stalled = operator.faults.overrides_watch_stalled()

@@ -47,8 +47,7 @@ async def test_observation_starts_at_once_and_only_scaling_is_held_back(lab):
 @pytest.mark.parametrize("fresh", [0.0, 10.0])
 async def test_after_a_restart_a_reconciled_shoot_is_not_held_back(lab, fresh):
     """However recent its last operation is: Gardener reconciles often."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     with world.faults.path_cut(SHOOT):
         await lab.clock.sleep(60)
         world.patch_cluster(SHOOT, operation("Reconcile", lab.clock.now() - fresh))
@@ -63,8 +62,7 @@ async def test_a_shoot_that_was_hibernated_when_clusters_were_first_listed_is_he
     lab,
 ):
     """It was not eligible then; now it has become so, and its nodes are only joining."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     asleep = world.faults.hibernated(SHOOT)
     await lab.clock.sleep(1)
     harness = lab.prober(world, initial_delay=100.0)
@@ -77,7 +75,6 @@ async def test_a_shoot_that_was_hibernated_when_clusters_were_first_listed_is_he
 
 async def test_a_restart_in_an_outage_that_ends_scales_nothing(harness):
     """Leases that moved while nobody looked are no outage."""
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.run(22)
         await harness.kill()
@@ -89,7 +86,6 @@ async def test_a_restart_in_an_outage_that_ends_scales_nothing(harness):
 
 @pytest.mark.parametrize("after", [5, 15, 24])
 async def test_a_restart_in_mid_outage_costs_no_more_than_leases_take_to_be_known(harness, after):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         begun = harness.now
         await harness.run(after)
@@ -101,8 +97,7 @@ async def test_a_restart_in_mid_outage_costs_no_more_than_leases_take_to_be_know
 
 
 async def test_a_start_in_mid_outage_waits_until_its_leases_are_known(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     with world.faults.path_cut(SHOOT):
         await lab.clock.sleep(45)
         harness = lab.prober(world)
@@ -128,6 +123,5 @@ async def test_a_start_in_mid_protection_keeps_it_until_the_nodes_are_back(lab):
 
 
 async def test_a_running_prober_is_not_held_back_by_a_new_operation(harness):
-    await harness.run(60)
     harness.world.patch_cluster(SHOOT, operation("Reconcile", harness.now))
     await harness.survive_an_outage()

@@ -58,38 +58,35 @@ def gate() -> Gate:
 
 
 @pytest.fixture
-async def harness(lab, gate):
-    return under(lab, gate)
+async def harness(lab, gate, virtual_time):
+    with virtual_time():
+        return await under(lab, gate)
 
 
-def under(lab, gate, **changes):
-    world = lab.world()
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, **changes)
+async def under(lab, gate, world=None, **changes):
+    """A prober that has probed one healthy shoot for a minute, under this gate."""
+    harness = lab.prober(world or lab.with_shoot(), **changes)
     harness.prober.registry.endpoints = gate
+    await harness.run(60)
     return harness
 
 
 @pytest.fixture
-async def by_paths(lab, gate):
+async def by_paths(lab, gate, virtual_time):
     """The same in endpoint mode."""
-    world = lab.world(external_secret_name=EXTERNAL_SECRET_NAME)
-    world.add_shoot(SHOOT)
-    harness = lab.prober(
-        world, external_secret=EXTERNAL_SECRET_NAME, failure_threshold=3, success_threshold=1
-    )
-    harness.prober.registry.endpoints = gate
-    return harness
+    world = lab.with_shoot(external_secret_name=EXTERNAL_SECRET_NAME)
+    thresholds = {"failure_threshold": 3, "success_threshold": 1}
+    with virtual_time():
+        return await under(lab, gate, world, external_secret=EXTERNAL_SECRET_NAME, **thresholds)
 
 
-def by_hand(lab, gate, **changes):
+async def by_hand(lab, gate, **changes):
     """A harness with a gate, and what a person does at it."""
-    return Operator.at(under(lab, gate, **changes))
+    return Operator.at(await under(lab, gate, **changes))
 
 
 async def gated(harness, gate):
     """An outage whose scale-down is held back by the gate alone."""
-    await harness.run(60)
     gate.close()
     fault = harness.faults.path_cut(SHOOT)
     await harness.until(lambda: harness.reason() is VerdictReason.GATED)
@@ -109,8 +106,7 @@ async def test_nothing_is_scaled_down_while_the_gate_is_closed_and_the_verdict_s
 
 
 async def test_what_a_gate_holds_back_as_well_is_not_unprotected_because_of_people_alone(lab, gate):
-    operator = by_hand(lab, gate)
-    await operator.run(60)
+    operator = await by_hand(lab, gate)
     gate.close()
     await operator.pause()
     with operator.faults.path_cut(SHOOT):
@@ -143,7 +139,6 @@ async def test_a_change_that_leaves_the_gate_closed_wakes_nobody(harness, gate):
 
 
 async def test_a_gate_that_opens_over_a_healthy_shoot_wakes_nobody(harness, gate):
-    await harness.run(60)
     gate.close()
     seen = len(harness.probes())
     gate.open()
@@ -152,8 +147,7 @@ async def test_a_gate_that_opens_over_a_healthy_shoot_wakes_nobody(harness, gate
 
 
 async def test_a_gate_that_closes_ends_no_run_and_delays_none(lab, gate):
-    harness = under(lab, gate, dependents=SLOW_KCM)
-    await harness.run(60)
+    harness = await under(lab, gate, dependents=SLOW_KCM)
     with harness.faults.path_cut(SHOOT):
         begun = await harness.until(lambda: harness.writes(MCM))
         gate.close()
@@ -163,7 +157,6 @@ async def test_a_gate_that_closes_ends_no_run_and_delays_none(lab, gate):
 
 
 async def test_a_gate_that_closes_during_protection_ends_nothing(harness, gate):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         gate.close()
@@ -173,8 +166,7 @@ async def test_a_gate_that_closes_during_protection_ends_nothing(harness, gate):
 
 
 async def test_a_closed_gate_holds_back_no_scale_down_that_a_person_asks_for(lab, gate):
-    operator = by_hand(lab, gate)
-    await operator.run(60)
+    operator = await by_hand(lab, gate)
     gate.close()
     began = await operator.scale(DOWN)
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
@@ -182,8 +174,7 @@ async def test_a_closed_gate_holds_back_no_scale_down_that_a_person_asks_for(lab
 
 
 async def test_a_gate_that_closes_ends_no_run_of_a_person(lab, gate):
-    operator = by_hand(lab, gate, dependents=SLOW_KCM)
-    await operator.run(60)
+    operator = await by_hand(lab, gate, dependents=SLOW_KCM)
     began = await operator.scale(DOWN)
     await operator.until(lambda: operator.writes(MCM))
     gate.close()
@@ -192,14 +183,12 @@ async def test_a_gate_that_closes_ends_no_run_of_a_person(lab, gate):
 
 
 async def test_endpoint_probes_live_as_long_as_the_shoot_is_probed(harness, gate):
-    await harness.run(60)
     assert gate.probed == {SHOOT}
     harness.faults.hibernated(SHOOT)
     await harness.until(lambda: not gate.probed)
 
 
 async def test_they_end_with_the_process(harness, gate):
-    await harness.run(60)
     await harness.prober.stop("SIGTERM")
     assert not gate.probed
 
@@ -232,7 +221,6 @@ async def test_a_probe_that_began_while_the_gate_was_closed_scales_nothing_after
 
 
 async def test_so_is_one_in_which_the_gate_closed_and_opened(by_paths, gate):
-    await by_paths.run(60)
     fault = by_paths.faults.path_cut(SHOOT)
     await by_paths.until(lambda: "2 of 3 probes" in by_paths.decision().message)
     await by_paths.run(1)
@@ -247,7 +235,6 @@ async def test_so_is_one_in_which_the_gate_closed_and_opened(by_paths, gate):
 
 
 async def test_the_next_probe_comes_at_once_and_decides(by_paths, gate):
-    await by_paths.run(60)
     gate.close()
     by_paths.faults.path_cut(SHOOT)
     await by_paths.until(lambda: "2 of 3 probes" in by_paths.decision().message)

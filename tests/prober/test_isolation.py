@@ -37,8 +37,7 @@ class BrokenConnector(HookedConnector):
 
 
 async def broken(lab, error):
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     world.add_shoot(OTHER)
     connector = BrokenConnector(error, lab.clock)
     return lab.prober(world, connector=connector), connector

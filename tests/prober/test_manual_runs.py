@@ -26,8 +26,7 @@ def without_definitions(world):
 # What it does.
 
 
-async def test_a_manual_run_goes_level_by_level_and_every_step_says_when(lab):
-    operator = await with_operator(lab)
+async def test_a_manual_run_goes_level_by_level_and_every_step_says_when(operator):
     began = await operator.scale(DOWN)
     assert (began.trigger, began.author, began.reason) == (Trigger.MANUAL, "alice", "a test")
     ended = await operator.ended(began.id)
@@ -43,8 +42,7 @@ async def test_a_manual_run_goes_level_by_level_and_every_step_says_when(lab):
     assert operator.replicas() == (0, 0, 0)
 
 
-async def test_its_object_is_there_first_and_says_what_has_become_of_it(lab):
-    operator = await with_operator(lab)
+async def test_its_object_is_there_first_and_says_what_has_become_of_it(operator):
     began = await operator.scale(DOWN)
     (made,) = operator.objects()
     assert made["metadata"]["uid"] == began.id
@@ -64,8 +62,7 @@ async def test_verdicts_do_not_end_it(lab):
     assert (await operator.ended(began.id)).phase is OperationPhase.DONE
 
 
-async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(lab):
-    operator = await with_operator(lab)
+async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(operator):
     for _ in range(3):
         began = await operator.scale(DOWN, hold=1)
         await operator.ended(began.id)
@@ -91,16 +88,14 @@ async def test_another_manual_run_forbids_it_and_is_named(lab):
     assert operator.operation(first.id).running
 
 
-async def test_of_two_that_begin_together_one_is_refused(lab):
-    operator = await with_operator(lab)
+async def test_of_two_that_begin_together_one_is_refused(operator):
     answers = await asyncio.gather(
         operator.scale(DOWN), operator.scale(DOWN), return_exceptions=True
     )
     assert sorted(type(each).__name__ for each in answers) == ["RunInProgress", "ScalingRunStatus"]
 
 
-async def test_up_while_the_verdict_would_be_scale_down_needs_force(lab):
-    operator = await with_operator(lab)
+async def test_up_while_the_verdict_would_be_scale_down_needs_force(operator):
     with operator.faults.path_cut(SHOOT):
         await operator.protect()
         with pytest.raises(errors.Refused, match="SCALE DOWN"):
@@ -114,8 +109,7 @@ async def test_up_while_the_verdict_would_be_scale_down_needs_force(lab):
         assert operator.replicas() == (1, 1, 1), "it is held"
 
 
-async def test_a_namespace_without_a_cluster_is_not_found(lab):
-    operator = await with_operator(lab)
+async def test_a_namespace_without_a_cluster_is_not_found(operator):
     with pytest.raises(errors.NotFound):
         await operator.scale(UP, where="kube-system")
 
@@ -123,8 +117,7 @@ async def test_a_namespace_without_a_cluster_is_not_found(lab):
 @pytest.mark.parametrize(
     "trouble", [Trouble(error_rate=1.0), Trouble(refused=True), Trouble(forbidden=True)]
 )
-async def test_where_its_object_cannot_be_made_nothing_begins(lab, trouble):
-    operator = await with_operator(lab)
+async def test_where_its_object_cannot_be_made_nothing_begins(operator, trouble):
     trouble = replace(trouble, verbs=frozenset({"create"}), what=REQUESTS)
     with operator.faults.seed_trouble(trouble):
         with pytest.raises((errors.ClusterError, errors.FeatureUnavailable)):
@@ -144,8 +137,7 @@ async def test_a_dry_run_and_a_seed_without_the_kind_begin_nothing(lab, options)
     assert not operator.writes()
 
 
-async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(lab):
-    operator = await with_operator(lab)
+async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(operator):
     plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
     operator.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
     begin = operator.prober.scaling_runs.begin
@@ -160,8 +152,7 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(lab):
 # The plan.
 
 
-async def test_a_plan_says_what_would_be_done_and_writes_nothing(lab):
-    operator = await with_operator(lab)
+async def test_a_plan_says_what_would_be_done_and_writes_nothing(operator):
     plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
     assert [(each.resource, each.level, each.action) for each in plan.steps] == [
         (MCM, 0, "Write"),
@@ -200,8 +191,7 @@ async def test_an_automatic_run_gives_way(lab):
     assert automatic[0].phase is OperationPhase.CANCELLED
 
 
-async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(lab):
-    operator = await with_operator(lab)
+async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(operator):
     slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
     with (
         operator.faults.path_cut(SHOOT),
@@ -234,8 +224,7 @@ async def test_a_cancelled_run_makes_no_further_step_and_its_hold_ends_with_it(l
     assert not operator.writes(KCM)
 
 
-async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
-    operator = await with_operator(lab)
+async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(operator):
     slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
     with (
         operator.faults.path_cut(SHOOT),
@@ -264,8 +253,7 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(lab):
     assert not any(each.verb == "up" for each in operator.writes())
 
 
-async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(lab):
-    operator = await with_operator(lab)
+async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(operator):
     began = await operator.scale(DOWN, hold=30)
     await operator.ended(began.id)
     cancel = operator.prober.scaling_runs.cancel
@@ -330,8 +318,7 @@ async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancel
 # Where nobody knows whether the object was made.
 
 
-async def test_a_creation_whose_answer_was_lost_is_read_back_and_makes_no_second_object(lab):
-    operator = await with_operator(lab)
+async def test_a_creation_whose_answer_was_lost_is_read_back_and_makes_no_second_object(operator):
     lost = Trouble(latency=15.0, verbs=frozenset({"create"}), what=REQUESTS)
     with operator.faults.seed_trouble(lost):
         began = await operator.scale(DOWN)
@@ -341,8 +328,7 @@ async def test_a_creation_whose_answer_was_lost_is_read_back_and_makes_no_second
     assert len(operator.writes()) == 3
 
 
-async def test_a_verdict_that_turns_while_the_object_is_made_forbids_it_all_the_same(lab):
-    operator = await with_operator(lab)
+async def test_a_verdict_that_turns_while_the_object_is_made_forbids_it_all_the_same(operator):
     slow = Trouble(latency=18.0, verbs=frozenset({"create"}), what=REQUESTS)
     with operator.faults.path_cut(SHOOT):
         await operator.run(25)  # nothing is known yet
@@ -356,8 +342,7 @@ async def test_a_verdict_that_turns_while_the_object_is_made_forbids_it_all_the_
         assert not any(each.verb == "up" for each in operator.writes())
 
 
-async def test_a_shoot_that_is_not_probed_any_more_when_the_object_is_made_is_not_scaled(lab):
-    operator = await with_operator(lab)
+async def test_a_shoot_that_is_not_probed_any_more_when_the_object_is_made_is_not_scaled(operator):
     slow = Trouble(latency=5.0, verbs=frozenset({"create"}), what=REQUESTS)
     with operator.faults.seed_trouble(slow):
         scaling = asyncio.ensure_future(operator.scale(DOWN))
@@ -369,8 +354,7 @@ async def test_a_shoot_that_is_not_probed_any_more_when_the_object_is_made_is_no
     assert not operator.writes()
 
 
-async def test_one_that_is_about_to_begin_is_an_operation_that_is_pending(lab):
-    operator = await with_operator(lab)
+async def test_one_that_is_about_to_begin_is_an_operation_that_is_pending(operator):
     slow = Trouble(latency=3.0, what=STATUS)
     with operator.faults.seed_trouble(slow):
         scaling = asyncio.ensure_future(operator.scale(DOWN))
@@ -394,8 +378,7 @@ async def test_a_stop_of_the_prober_ends_it_unless_it_was_forced(lab, force):
     assert bool(operator.writes(KCM)) is force
 
 
-async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(lab):
-    operator = await with_operator(lab)
+async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(operator):
     with operator.faults.path_cut(SHOOT):
         await operator.protect()
         operator.faults.pods_stuck(SHOOT, KCM)
@@ -438,8 +421,7 @@ async def test_probe_now_looks_at_once_and_reads_nodes(lab):
     assert before is None or after.at > before.at
 
 
-async def test_probe_now_during_a_probe_says_an_instant_that_is_to_come(lab):
-    operator = await with_operator(lab)
+async def test_probe_now_during_a_probe_says_an_instant_that_is_to_come(operator):
     with operator.faults.latency(SHOOT, 1.5):
         looked = len(operator.probes())
         await operator.until(lambda: len(operator.probes()) > looked, within=60)
@@ -458,8 +440,7 @@ async def test_many_calls_are_one_probe_and_probes_are_a_second_apart(lab):
     assert all(b - a >= 0.9 for a, b in pairwise(found))
 
 
-async def test_probe_now_never_breaks_into_the_wait_of_a_429(lab):
-    operator = await with_operator(lab)
+async def test_probe_now_never_breaks_into_the_wait_of_a_429(operator):
     with operator.faults.throttled(SHOOT, retry_after=30.0):
         await operator.until(lambda: operator.reason() is VerdictReason.THROTTLED)
         looked = len(operator.probes())
@@ -469,8 +450,7 @@ async def test_probe_now_never_breaks_into_the_wait_of_a_429(lab):
         assert len(operator.probes()) == looked
 
 
-async def test_a_shoot_that_is_not_probed_is_not_looked_at(lab):
-    operator = await with_operator(lab)
+async def test_a_shoot_that_is_not_probed_is_not_looked_at(operator):
     operator.faults.hibernated(SHOOT)
     await operator.until(lambda: not operator.runs())
     with pytest.raises(errors.Refused, match="hibernated"):

@@ -24,7 +24,6 @@ async def test_a_saved_count_on_what_runs_is_removed_and_nothing_else_is_written
 
 
 async def test_a_protection_of_the_original_goes_on_and_ends_with_its_outage(harness):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         left_behind(harness, {ann.REPLICAS: "1", ann.MELTDOWN: ""}, replicas=0)
         taken_over = harness.now

@@ -13,8 +13,7 @@ SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
 
 @pytest.mark.parametrize("everyone", [False, True])
 @pytest.mark.parametrize("scope", Scope)
-async def test_a_paused_shoot_is_not_scaled_down_and_shows_what_would_be(lab, scope, everyone):
-    operator = await with_operator(lab)
+async def test_a_paused_shoot_is_not_scaled_down_and_shows_what_would_be(operator, scope, everyone):
     await operator.pause(scope, everyone=everyone)
     with operator.faults.path_cut(SHOOT):
         await operator.until(lambda: operator.reason() is VerdictReason.PAUSED, within=60)
@@ -25,8 +24,7 @@ async def test_a_paused_shoot_is_not_scaled_down_and_shows_what_would_be(lab, sc
         assert not operator.writes()
 
 
-async def test_the_end_of_a_pause_is_acted_on_at_once(lab):
-    operator = await with_operator(lab)
+async def test_the_end_of_a_pause_is_acted_on_at_once(operator):
     await operator.pause(seconds=100)
     with operator.faults.path_cut(SHOOT):
         await operator.run(90)
@@ -36,8 +34,7 @@ async def test_the_end_of_a_pause_is_acted_on_at_once(lab):
         assert 0 <= at - ended_at < 1.0
 
 
-async def test_a_pause_that_is_removed_is_acted_on_at_once(lab):
-    operator = await with_operator(lab)
+async def test_a_pause_that_is_removed_is_acted_on_at_once(operator):
     await operator.pause()
     with operator.faults.path_cut(SHOOT):
         await operator.run(60)
@@ -72,8 +69,7 @@ async def test_only_the_wide_scope_ends_a_run_upwards(lab):
     assert operator.state() is ShootState.PROTECTED
 
 
-async def test_the_condition_says_who_paused_it_and_until_when(lab):
-    operator = await with_operator(lab)
+async def test_the_condition_says_who_paused_it_and_until_when(operator):
     await operator.pause(Scope.SCALE_DOWN)
     found = operator.condition("Paused")
     assert (found.status, found.reason) == ("True", "PausedScaleDown")
@@ -87,8 +83,7 @@ async def test_the_condition_says_who_paused_it_and_until_when(lab):
 
 
 @pytest.mark.parametrize("where", [SHOOT, GARDEN])
-async def test_one_that_is_made_with_kubectl_is_honoured_within_a_second(lab, where):
-    operator = await with_operator(lab)
+async def test_one_that_is_made_with_kubectl_is_honoured_within_a_second(operator, where):
     with operator.faults.path_cut(SHOOT):
         await operator.run(20)
         operator.kubectl.create("Pause", where, "mine", reason="by hand")
@@ -117,8 +112,7 @@ async def test_one_that_this_version_cannot_decode_pauses_everything_for_24_h(la
 
 def unlisted(lab, fault):
     """A prober that begins while the overrides cannot be listed."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     begun = getattr(world.faults, fault)()
     return lab.prober(world), begun
 
@@ -166,8 +160,7 @@ async def test_as_soon_as_their_definitions_are_there_pauses_act(lab):
 # Faults of the watch.
 
 
-async def test_definitions_that_are_removed_take_their_pauses_with_them(lab):
-    operator = await with_operator(lab)
+async def test_definitions_that_are_removed_take_their_pauses_with_them(operator):
     await operator.pause()
     with operator.faults.path_cut(SHOOT):
         await operator.run(60)
@@ -177,8 +170,7 @@ async def test_definitions_that_are_removed_take_their_pauses_with_them(lab):
 
 
 @pytest.mark.parametrize("fault", ["overrides_watch_cut", "overrides_away", "overrides_forbidden"])
-async def test_the_last_content_applies_while_the_watch_does_not_work(lab, fault):
-    operator = await with_operator(lab)
+async def test_the_last_content_applies_while_the_watch_does_not_work(operator, fault):
     await operator.pause(seconds=600)
     with operator.faults.path_cut(SHOOT):
         begun = getattr(operator.faults, fault)()
@@ -189,8 +181,7 @@ async def test_the_last_content_applies_while_the_watch_does_not_work(lab, fault
         await operator.until(lambda: operator.writes(KCM), within=330)
 
 
-async def test_a_pause_that_a_stale_watch_does_not_show_is_read_before_a_scale_down(lab):
-    operator = await with_operator(lab)
+async def test_a_pause_that_a_stale_watch_does_not_show_is_read_before_a_scale_down(operator):
     operator.faults.overrides_watch_cut()
     await operator.run(95)
     operator.kubectl.create("Pause", SHOOT, "mine", reason="by hand")
@@ -200,8 +191,7 @@ async def test_a_pause_that_a_stale_watch_does_not_show_is_read_before_a_scale_d
         assert operator.reason() in {VerdictReason.PAUSED, VerdictReason.SEED_STALE}
 
 
-async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(lab):
-    operator = await with_operator(lab)
+async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(operator):
     fault = operator.faults.overrides_away()
     await operator.run(95)
     with operator.faults.path_cut(SHOOT):
@@ -216,8 +206,7 @@ async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(lab)
 
 
 @pytest.mark.parametrize("direction", [UP, DOWN])
-async def test_a_hold_keeps_the_verdicts_from_being_acted_on(lab, direction):
-    operator = await with_operator(lab)
+async def test_a_hold_keeps_the_verdicts_from_being_acted_on(operator, direction):
     operation = await operator.scale(direction)
     await operator.done()
     replicas = operator.replicas()
@@ -228,8 +217,7 @@ async def test_a_hold_keeps_the_verdicts_from_being_acted_on(lab, direction):
     assert operator.operation(operation.id).direction is direction
 
 
-async def test_when_a_hold_ends_the_verdict_is_acted_on_at_once(lab):
-    operator = await with_operator(lab)
+async def test_when_a_hold_ends_the_verdict_is_acted_on_at_once(operator):
     await operator.scale(DOWN, hold=100)
     await operator.done()
     assert operator.replicas() == (0, 0, 0)
@@ -242,8 +230,7 @@ async def test_when_a_hold_ends_the_verdict_is_acted_on_at_once(lab):
 
 
 @pytest.mark.parametrize("what", ["pause", "hold"])
-async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heeded(lab, what):
-    operator = await with_operator(lab)
+async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heeded(operator, what):
     runner = operator.prober.registry.runner(SHOOT)
     assert runner is not None
     observer, confirm = runner._probe, runner._probe.confirm
@@ -257,7 +244,7 @@ async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heede
         await operator.run(0.7)
         return await confirm(subject, first)
 
-    observer.confirm = slow  # type: ignore[method-assign]  # a slow shoot, just there
+    observer.confirm = slow
     with operator.faults.path_cut(SHOOT):
         await operator.until(
             lambda: operator.reason() in {VerdictReason.PAUSED, VerdictReason.HELD}, 60
@@ -267,8 +254,7 @@ async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heede
         assert operator.decision().would_be is Verdict.SCALE_DOWN
 
 
-async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(lab):
-    operator = await with_operator(lab)
+async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(operator):
     with operator.faults.path_cut(SHOOT):
         await operator.protect()
         written = len(operator.writes())
@@ -281,7 +267,7 @@ async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(l
             await operator.run(0.5)
             return await live(subject, down=down)
 
-        runner._probe.live_where_stale = slow  # type: ignore[method-assign]  # as above
+        runner._probe.live_where_stale = slow
     await operator.until(lambda: operator.reason() is VerdictReason.PAUSED, 60)
     await operator.run(30)
     assert len(operator.writes()) == written

@@ -42,8 +42,7 @@ async def test_a_standby_that_does_not_probe_has_only_listed(lab):
 
 
 async def test_a_shoot_that_cannot_be_reached_was_looked_at_all_the_same(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     with world.faults.api_down(SHOOT):
         harness = lab.prober(world, leadership=looking())
         await harness.run(10)

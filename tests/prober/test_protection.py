@@ -17,7 +17,6 @@ async def test_a_healthy_shoot_is_healthy_and_nothing_is_written(harness):
 async def test_when_the_nodes_lose_their_path_the_controllers_go_to_zero_before_a_node_is_marked(
     harness,
 ):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)
@@ -62,8 +61,7 @@ EXCLUDED = {
 
 
 @pytest.mark.parametrize("how", EXCLUDED)
-async def test_nodes_that_are_no_candidates_do_not_make_an_outage(lab, how):
-    harness = await lab.healthy()
+async def test_nodes_that_are_no_candidates_do_not_make_an_outage(harness, how):
     for n in range(7):
         EXCLUDED[how](harness.world, n)
     await harness.run(1)
@@ -72,9 +70,8 @@ async def test_nodes_that_are_no_candidates_do_not_make_an_outage(lab, how):
         assert not harness.writes()
 
 
-async def test_protection_whose_machines_all_fail_lasts_until_the_nodes_are_back(lab):
+async def test_protection_whose_machines_all_fail_lasts_until_the_nodes_are_back(harness):
     """Nothing is a candidate any more; the Machines still say how many nodes there are."""
-    harness = await lab.healthy()
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         for n in range(10):

@@ -13,8 +13,7 @@ NO_VERSION = Trouble(error_rate=1.0, what=frozenset({"version"}))
 @pytest.fixture(params=[10.0, 30.0])
 async def anywhere(lab, request):
     """A healthy shoot, with our interval and with Gardener's."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     return lab.prober(world, probe_interval=request.param)
 
 
@@ -64,7 +63,6 @@ async def test_what_does_not_answer_holds_an_outage_for_its_reason(
 
 
 async def test_nodes_that_cannot_be_read_hold_a_scale_down(harness):
-    await harness.run(60)
     with (
         harness.faults.path_cut(SHOOT),
         harness.faults.forbidden(SHOOT, "list", "nodes"),
@@ -75,8 +73,7 @@ async def test_nodes_that_cannot_be_read_hold_a_scale_down(harness):
 
 
 async def test_a_failed_contact_is_a_failed_probe(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     harness = lab.prober(world, probe_interval=30.0)
     await harness.until(lambda: len(harness.probes()) == 3, within=90)
     before = harness.probes()[-1]
@@ -90,7 +87,6 @@ async def test_a_failed_contact_is_a_failed_probe(lab):
 async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(
     harness, asked, waits
 ):
-    await harness.run(60)
     throttled = harness.faults.throttled(SHOOT, asked)
     before = len(harness.probes())
     await harness.until(lambda: len(harness.probes()) > before)
@@ -104,7 +100,6 @@ async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(
 
 
 async def test_no_wake_breaks_the_wait_of_a_429(harness):
-    await harness.run(60)
     throttled = harness.faults.throttled(SHOOT, 30.0)
     await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
     throttled.lift()
@@ -118,7 +113,6 @@ async def test_no_wake_breaks_the_wait_of_a_429(harness):
 
 async def test_a_single_429_makes_no_gap(harness):
     """Its wait is short, so the outage it falls into is found in time."""
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.run(12)
         with harness.faults.throttled(SHOOT):
@@ -135,8 +129,7 @@ async def patient(lab, monkeypatch):
     """A healthy shoot, whose pages of Leases are waited for longer than all of them are believed."""
     monkeypatch.setattr(shoot, "LEASES_WITHIN", 20.0)
     monkeypatch.setattr(shoot, "PAGE", 3)
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     return lab.prober(world)
 
 
@@ -157,8 +150,7 @@ async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_
 
 async def test_a_prober_whose_first_probes_failed_does_not_scale_on_what_it_finds(lab):
     """Its first contact ends a gap: leases that stood still meanwhile prove nothing."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     with world.faults.api_down(SHOOT):
         harness = lab.prober(world, GARDENER)
         await harness.run(60)
@@ -169,7 +161,6 @@ async def test_a_prober_whose_first_probes_failed_does_not_scale_on_what_it_find
 
 @pytest.mark.parametrize("fault", ["api_down", "api_hanging", "storage_away"])
 async def test_nothing_that_is_away_in_an_outage_ends_its_protection(harness, fault):
-    await harness.run(60)
     with harness.faults.path_cut(SHOOT):
         await harness.protect()
         with getattr(harness.faults, fault)(SHOOT):
@@ -182,7 +173,6 @@ async def test_nothing_that_is_away_in_an_outage_ends_its_protection(harness, fa
 
 
 async def test_storage_that_was_away_before_an_outage_only_delays_its_protection(harness):
-    await harness.run(60)
     with harness.faults.storage_away(SHOOT):
         await harness.run(40)
     await harness.run(20)

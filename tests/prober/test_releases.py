@@ -13,11 +13,13 @@ from tests.support.harness import KCM, SHOOT
 MOST = 300.0
 
 
-async def protected(lab, **changes):
-    operator = await with_operator(lab, max_protection=MOST, **changes)
-    fault = operator.faults.path_cut(SHOOT)
-    fault.__enter__()
-    await operator.protect()
+@pytest.fixture
+async def operator(lab, virtual_time):
+    """Somebody at a shoot whose protection has just become complete, in an outage that goes on."""
+    with virtual_time():
+        operator = await with_operator(lab, max_protection=MOST)
+        operator.faults.path_cut(SHOOT).__enter__()
+        await operator.protect()
     return operator
 
 
@@ -25,8 +27,7 @@ def released(operator) -> bool:
     return bool(operator.told("ProtectionReleased"))
 
 
-async def test_it_is_released_when_its_time_is_over_and_held_for_as_long(lab):
-    operator = await protected(lab)
+async def test_it_is_released_when_its_time_is_over_and_held_for_as_long(operator):
     since = operator.status().protected_since
     assert since is not None
     at = await operator.until(lambda: released(operator), within=MOST)
@@ -47,8 +48,7 @@ async def test_it_is_released_when_its_time_is_over_and_held_for_as_long(lab):
     assert operator.replicas() == (1, 1, 1), "the outage goes on, and nothing is scaled"
 
 
-async def test_after_its_hold_an_outage_that_goes_on_is_protected_again(lab):
-    operator = await protected(lab)
+async def test_after_its_hold_an_outage_that_goes_on_is_protected_again(operator):
     await operator.until(lambda: released(operator), within=MOST)
     ended = await operator.done(within=60)
     await operator.run(MOST)
@@ -56,22 +56,19 @@ async def test_after_its_hold_an_outage_that_goes_on_is_protected_again(lab):
     assert rfc3339(operator.now) > str(ended["holdUntil"])
 
 
-async def test_it_waits_for_the_end_of_a_wide_pause(lab):
-    operator = await protected(lab)
+async def test_it_waits_for_the_end_of_a_wide_pause(operator):
     await operator.pause(Scope.ALL, seconds=2 * MOST)
     await operator.run(2 * MOST - 30)
     assert not released(operator)
     await operator.until(lambda: released(operator), within=60)
 
 
-async def test_a_pause_of_scaling_down_does_not_delay_it(lab):
-    operator = await protected(lab)
+async def test_a_pause_of_scaling_down_does_not_delay_it(operator):
     await operator.pause(Scope.SCALE_DOWN, seconds=2 * MOST)
     await operator.until(lambda: released(operator), within=MOST)
 
 
-async def test_it_waits_for_the_end_of_a_hold(lab):
-    operator = await protected(lab)
+async def test_it_waits_for_the_end_of_a_hold(operator):
     operator.request("Down", hold="24h")
     await operator.run(2 * MOST)
     assert not released(operator)
@@ -79,8 +76,9 @@ async def test_it_waits_for_the_end_of_a_hold(lab):
     await operator.until(lambda: released(operator), within=5)
 
 
-async def test_without_the_right_to_write_overrides_it_is_not_released_and_that_is_reported(lab):
-    operator = await protected(lab)
+async def test_without_the_right_to_write_overrides_it_is_not_released_and_that_is_reported(
+    operator,
+):
     fault = operator.faults.overrides_forbidden("create")
     await operator.run(MOST + 130)
     assert operator.replicas() == (0, 0, 0)
@@ -91,8 +89,7 @@ async def test_without_the_right_to_write_overrides_it_is_not_released_and_that_
     await operator.until(lambda: released(operator), within=65)
 
 
-async def test_what_is_not_to_be_released_before_its_time_is_forgotten_after_it(lab):
-    operator = await protected(lab)
+async def test_what_is_not_to_be_released_before_its_time_is_forgotten_after_it(operator):
     releases = operator.prober._releases
     await operator.until(lambda: released(operator), within=MOST)
     operator.faults.cluster_gone(SHOOT)
@@ -102,8 +99,7 @@ async def test_what_is_not_to_be_released_before_its_time_is_forgotten_after_it(
     assert releases._not_before == {}
 
 
-async def test_a_release_that_fails_is_not_tried_again_before_its_time(lab):
-    operator = await protected(lab)
+async def test_a_release_that_fails_is_not_tried_again_before_its_time(operator):
     operator.faults.pods_stuck(SHOOT, KCM)
     await operator.until(lambda: released(operator), within=MOST)
     await operator.until(lambda: operator.told("ScaleRequestFailed"), within=90)
@@ -113,8 +109,9 @@ async def test_a_release_that_fails_is_not_tried_again_before_its_time(lab):
     await operator.until(lambda: len(operator.told("ProtectionReleased")) == 2, within=120)
 
 
-async def test_who_deletes_the_object_of_a_release_has_the_shoot_protected_for_as_long_again(lab):
-    operator = await protected(lab)
+async def test_who_deletes_the_object_of_a_release_has_the_shoot_protected_for_as_long_again(
+    operator,
+):
     await operator.until(lambda: released(operator), within=MOST)
     (made,) = operator.objects()
     operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
@@ -124,8 +121,7 @@ async def test_who_deletes_the_object_of_a_release_has_the_shoot_protected_for_a
     assert operator.replicas() == (0, 0, 0)
 
 
-async def test_a_release_ends_with_the_probing_of_its_shoot(lab):
-    operator = await protected(lab)
+async def test_a_release_ends_with_the_probing_of_its_shoot(operator):
     await operator.until(lambda: operator.told("FlowStarted")[1:], within=MOST)
     operator.faults.hibernated(SHOOT)
     ended = await operator.done(within=5)
@@ -133,16 +129,14 @@ async def test_a_release_ends_with_the_probing_of_its_shoot(lab):
     assert ended["phase"] == "Cancelled"
 
 
-async def test_a_restart_does_not_begin_the_time_anew(lab):
-    operator = await protected(lab)
+async def test_a_restart_does_not_begin_the_time_anew(operator):
     await operator.run(MOST - 60)
     await operator.kill()
     following = again(operator)
     await following.until(lambda: released(following), within=120)
 
 
-async def test_a_standby_releases_nothing(lab):
-    operator = await protected(lab)
+async def test_a_standby_releases_nothing(lab, operator):
     standby = lab.prober(
         operator.world,
         leadership=SetLeadership(leading=False),

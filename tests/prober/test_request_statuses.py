@@ -38,15 +38,16 @@ async def somebody_else_writes(operator: Operator) -> None:
     for number in range(100_000):
         body = {"metadata": {"annotations": {"number": str(number)}}}
         operator.world.store.patch(ObjectKey("ScaleRequest", SHOOT, REQUEST), body)
-        await operator.clock.sleep(0.004)
+        await operator.clock.sleep(0.008)  # a request takes 10 ms to get there
 
 
 # Before the first write to a dependent.
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=NAMES)
-async def test_people_do_not_wait_longer_than_2_s_for_a_status_that_cannot_be_written(lab, trouble):
-    operator = await with_operator(lab)
+async def test_people_do_not_wait_longer_than_2_s_for_a_status_that_cannot_be_written(
+    operator, trouble
+):
     with operator.faults.seed_trouble(replace(trouble, what=STATUS)):
         operator.request("Down")
         began = operator.now
@@ -65,8 +66,7 @@ async def test_people_do_not_wait_longer_than_2_s_for_a_status_that_cannot_be_wr
     assert len(operator.writes()) == 3
 
 
-async def test_nor_for_one_that_conflicts_each_time(lab):
-    operator = await with_operator(lab)
+async def test_nor_for_one_that_conflicts_each_time(operator):
     operator.request("Down")
     began = operator.now
     writing = asyncio.ensure_future(somebody_else_writes(operator))
@@ -80,8 +80,9 @@ async def test_nor_for_one_that_conflicts_each_time(lab):
     assert [each["before"] for each in status["steps"]] == [1, 1, 1]
 
 
-async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does_not_begin(lab):
-    operator = await with_operator(lab)
+async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does_not_begin(
+    operator,
+):
     with operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
         operator.request("Down")
         await operator.run(1)
@@ -91,9 +92,8 @@ async def test_a_request_that_is_deleted_while_its_status_cannot_be_written_does
     assert operator.hold() is None
 
 
-async def test_nor_one_that_is_gone_and_only_a_watch_that_lags_shows(lab):
+async def test_nor_one_that_is_gone_and_only_a_watch_that_lags_shows(operator):
     """The watch is not stale yet, and the write of the status waits for an answer that would say so."""
-    operator = await with_operator(lab)
     with operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
         operator.request("Down")
         await operator.run(1)
@@ -106,8 +106,7 @@ async def test_nor_one_that_is_gone_and_only_a_watch_that_lags_shows(lab):
 
 @pytest.mark.parametrize(("latency", "after"), [(0.2, 0.02), (1.5, 0.5), (6.0, 0.5)])
 @pytest.mark.parametrize("direction", ["Down", "Up"])
-async def test_what_changes_while_the_status_is_written_counts(lab, direction, latency, after):
-    operator = await with_operator(lab)
+async def test_what_changes_while_the_status_is_written_counts(operator, direction, latency, after):
     harness = operator
     with harness.faults.seed_trouble(Trouble(latency=latency, what=STATUS)):
         operator.request(direction)
@@ -120,8 +119,7 @@ async def test_what_changes_while_the_status_is_written_counts(lab, direction, l
     assert operator.phase() in {"Refused", "Cancelled"}
 
 
-async def test_a_verdict_that_turns_while_the_status_is_written_counts(lab):
-    operator = await with_operator(lab)
+async def test_a_verdict_that_turns_while_the_status_is_written_counts(operator):
     harness = operator
     with (
         harness.faults.path_cut(SHOOT),
@@ -153,9 +151,8 @@ async def test_an_automatic_run_ends_at_once_while_the_status_is_written(lab):
 
 
 async def test_a_status_that_waited_for_the_budget_is_not_written_after_the_lease_ran_out(
-    lab, monkeypatch
+    operator, monkeypatch
 ):
-    operator = await with_operator(lab)
     before_each_write(monkeypatch, lambda _: operator.leadership.run_out())
     operator.request("Down")
     await operator.run(10)
@@ -179,8 +176,7 @@ async def test_what_shows_that_others_wait_delays_nothing_to_speak_of(lab):
         assert operator.now - began < 7
 
 
-async def test_the_failures_of_one_request_do_not_keep_the_next_one_waiting(lab):
-    operator = await with_operator(lab)
+async def test_the_failures_of_one_request_do_not_keep_the_next_one_waiting(operator):
     operator.request("Down", name="first")
     await operator.until(lambda: operator.phase("first") == "Running", within=2)
     with operator.faults.seed_trouble(Trouble(forbidden=True, what=STATUS)):
@@ -207,8 +203,7 @@ async def test_of_a_deleted_one_that_a_finalizer_keeps_nothing_is_written(lab):
     assert operator.replicas() == (1, 1, 1), "the verdicts act again"
 
 
-async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(lab):
-    operator = await with_operator(lab)
+async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(operator):
     operator.request("Down")
     writing = asyncio.ensure_future(somebody_else_writes(operator))
     await operator.run(20)
@@ -266,8 +261,7 @@ async def test_an_end_whose_answer_was_lost_is_told_once(lab):
     assert not operator.requests()[0].open
 
 
-async def test_a_refusal_whose_answer_was_lost_is_told_once(lab):
-    operator = await with_operator(lab)
+async def test_a_refusal_whose_answer_was_lost_is_told_once(operator):
     with operator.faults.seed_trouble(Trouble(latency=15.0, what=STATUS)):
         operator.made("ScaleRequest", REQUEST, ago=4_000, direction="Down", reason="r")
         await operator.done(within=90)
@@ -275,8 +269,7 @@ async def test_a_refusal_whose_answer_was_lost_is_told_once(lab):
     assert len(operator.told("ScaleRequestRefused")) == 1
 
 
-async def test_a_hold_that_is_over_when_its_end_is_accepted_is_over(lab):
-    operator = await with_operator(lab)
+async def test_a_hold_that_is_over_when_its_end_is_accepted_is_over(operator):
     operator.request("Down", hold="60s")
     await operator.run(0.1)
     with operator.faults.seed_trouble(Trouble(refused=True, what=STATUS)):
@@ -299,8 +292,7 @@ async def test_a_run_goes_on_while_the_requests_cannot_be_followed(lab, fault):
     assert (await operator.done(within=60))["phase"] == "Succeeded"
 
 
-async def test_a_request_that_a_stale_watch_does_not_show_is_begun_when_it_is_shown(lab):
-    operator = await with_operator(lab)
+async def test_a_request_that_a_stale_watch_does_not_show_is_begun_when_it_is_shown(operator):
     with operator.faults.overrides_watch_cut():
         operator.request("Down")
         await operator.run(60)

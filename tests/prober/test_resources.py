@@ -20,8 +20,7 @@ async def with_etcd(lab):
 
 
 @pytest.mark.parametrize("value", ["1", "t", "T", "true", "True", "TRUE"])
-async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(lab, value):
-    harness = await lab.healthy()
+async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(harness, value):
     harness.annotate(KCM, ignore_scaling=value)
     with harness.faults.path_cut(SHOOT):
         await harness.run(120)
@@ -29,8 +28,7 @@ async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(lab, value):
         assert not harness.writes(KCM)
 
 
-async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_apart(lab):
-    harness = await lab.healthy()
+async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_apart(harness):
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     at = harness.now
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
@@ -42,8 +40,7 @@ async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_ap
     assert found.event
 
 
-async def test_a_hold_between_the_two_verdicts_does_not_start_anew(lab):
-    harness = await lab.healthy()
+async def test_a_hold_between_the_two_verdicts_does_not_start_anew(harness):
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     probes = len(harness.probes())
     await harness.until(lambda: len(harness.probes()) > probes)
@@ -54,8 +51,7 @@ async def test_a_hold_between_the_two_verdicts_does_not_start_anew(lab):
     assert harness.now - first < 32
 
 
-async def test_a_scale_down_between_the_two_verdicts_starts_anew(lab):
-    harness = await lab.healthy()
+async def test_a_scale_down_between_the_two_verdicts_starts_anew(harness):
     cut = harness.faults.path_cut(SHOOT)
     await harness.run(15)
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
@@ -211,8 +207,7 @@ async def test_a_scale_that_cannot_be_read_for_a_moment_fails_no_run(lab, monkey
     assert not harness.told("ScalingFailed")
 
 
-async def test_what_was_found_at_zero_waits_for_the_level_before_to_be_ready(lab):
-    harness = await lab.healthy()
+async def test_what_was_found_at_zero_waits_for_the_level_before_to_be_ready(harness):
     with harness.faults.pods_stuck(SHOOT, KCM):
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
         await harness.run(3)

@@ -12,7 +12,7 @@ from app.core.model.workloads import Direction
 from app.prober.scaling.run import RunGuard
 from app.simulation.traffic import Host, Trouble
 from tests.support.doubles import before_each_write
-from tests.support.harness import ETCD, KCM, MCM, SHOOT, SLOW_KCM, changed
+from tests.support.harness import CA, ETCD, KCM, MCM, SHOOT, SLOW_KCM, changed
 
 PATCHES = frozenset({"patch"})
 WITH_ETCD_ONLY = (DependentPolicy(ETCD, ScalePolicy(0), ScalePolicy(0)),)
@@ -47,8 +47,7 @@ async def test_a_scale_down_verdict_ends_a_run_upwards_and_its_waits_at_once(lab
         assert "was ended: the verdict is ScaleDown" in harness.told("FlowEnded")[1].message
 
 
-async def test_a_stop_of_the_prober_ends_a_run_at_once(lab):
-    harness = await lab.healthy()
+async def test_a_stop_of_the_prober_ends_a_run_at_once(harness):
     await waiting_up(harness)
     harness.faults.hibernated(SHOOT)
     await harness.run(0.2)
@@ -57,8 +56,7 @@ async def test_a_stop_of_the_prober_ends_a_run_at_once(lab):
     assert harness.replicas() == (1, 0, 0)
 
 
-async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(lab):
-    harness = await lab.healthy()
+async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(harness):
     with (
         harness.faults.path_cut(SHOOT),
         harness.faults.seed_trouble(Trouble(latency=0.5, verbs=PATCHES)),
@@ -81,8 +79,7 @@ async def test_a_verdict_from_before_the_process_stood_still_is_not_written_on()
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_lost_leadership_ends_a_run_and_its_waits_at_once(lab, again):
-    harness = await lab.healthy()
+async def test_lost_leadership_ends_a_run_and_its_waits_at_once(harness, again):
     await waiting_up(harness)
     ended = len(harness.told("FlowEnded"))
     harness.leadership.become(leading=False)
@@ -128,9 +125,8 @@ async def test_a_hold_that_lasts_three_suspect_intervals_ends_the_run(lab):
         await harness.until(lambda: harness.writes(KCM), within=60)
 
 
-async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(lab):
+async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(harness):
     """Only writes wait for a verdict."""
-    harness = await lab.healthy()
     await harness.survive_an_outage()
     with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
@@ -149,8 +145,7 @@ async def test_a_level_that_waits_for_the_verdict_lets_no_other_one_write_either
             assert not harness.writes(KCM)
 
 
-async def test_the_probe_loop_never_waits_for_a_run(lab):
-    harness = await lab.healthy()
+async def test_the_probe_loop_never_waits_for_a_run(harness):
     with (
         harness.faults.path_cut(SHOOT),
         harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
@@ -161,8 +156,7 @@ async def test_the_probe_loop_never_waits_for_a_run(lab):
         assert len(harness.probes()) - probes >= 5
 
 
-async def test_a_shoot_has_one_run_at_a_time(lab):
-    harness = await lab.healthy()
+async def test_a_shoot_has_one_run_at_a_time(harness):
     for seconds in (29, 31, 35, 40):
         with harness.faults.path_cut(SHOOT):
             await harness.run(seconds)
@@ -187,8 +181,7 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
         assert not harness.writes(KCM)
 
 
-async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(lab):
-    harness = await lab.healthy()
+async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(harness):
     await harness.survive_an_outage()
     for _ in range(400):  # many other shoots come back
         harness.environment.scale_ups.owe(harness.now)
@@ -270,18 +263,16 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_under_a_hold(la
         await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"), within=10)
 
 
-async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(lab):
+async def test_a_process_that_ends_in_mid_run_calls_nothing_a_failure(harness):
     """Its stop took too long, and what was left was cancelled: a resource of the scaling run, in its wait or in a
     request."""
-    harness = await lab.healthy()
     await waiting_up(harness)
     await harness.kill()
     assert harness.told("FlowStarted")
     assert not harness.told("ScalingFailed")
 
 
-async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(lab):
-    harness = await lab.healthy()
+async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(harness):
     with (
         harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES)),
         harness.faults.path_cut(SHOOT),
@@ -292,3 +283,72 @@ async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(lab):
     assert not harness.told("ScalingFailed")
     waiting = [task for task in asyncio.all_tasks() if "Event.wait" in repr(task.get_coro())]
     assert not waiting
+
+
+# A scaling run that failed shows until what it could not do is done, and no longer.
+
+
+def scaling(harness):
+    found = harness.condition("ScalingSucceeded")
+    return found.status, found.message
+
+
+async def fail_to_come_back(harness, ref):
+    """The last level was scaled up, and its pods do not get ready in time."""
+    await harness.survive_an_outage()
+    stuck = harness.faults.pods_stuck(SHOOT, ref)
+    await harness.until(lambda: harness.told("ScalingFailed"), within=200)
+    return stuck
+
+
+async def test_pods_that_do_not_get_ready_in_time_show_for_as_long_as_they_are_not(harness):
+    await fail_to_come_back(harness, CA)
+    await harness.run(300)
+    assert harness.state() is ShootState.FAILING
+    assert scaling(harness)[0] == "False"
+
+
+async def test_pods_that_get_ready_later_leave_no_failure_behind(harness):
+    (await fail_to_come_back(harness, CA)).lift()
+    await harness.run(20)
+    assert harness.state() is ShootState.HEALTHY
+    assert scaling(harness) == (
+        "True",
+        "what the last scaling run could not do has been done since",
+    )
+
+
+async def test_what_fails_later_is_no_failure_of_the_scaling_run(harness):
+    stuck = await fail_to_come_back(harness, CA)
+    harness.faults.pods_stuck(SHOOT, KCM)
+    for replicas in (0, 1):
+        harness.world.patch(SHOOT, KCM, {"spec": {"replicas": replicas}})
+        await harness.run(5)
+    stuck.lift()
+    await harness.run(20)
+    assert harness.world.dependent(SHOOT, KCM).ready == 0
+    assert harness.state() is ShootState.HEALTHY
+    assert scaling(harness)[0] == "True"
+
+
+async def test_a_way_down_that_failed_is_over_with_the_outage(harness):
+    with harness.faults.patch_forbidden():
+        with harness.faults.path_cut(SHOOT):
+            await harness.until(lambda: harness.told("ScalingFailed"), within=60)
+            await harness.run(10)
+            assert scaling(harness)[0] == "False"
+        await harness.run(60)
+    assert harness.state() is ShootState.HEALTHY
+
+
+async def test_a_dependent_that_is_missing_is_a_failure_until_it_is_there(lab):
+    harness = await lab.healthy(dependents=changed(CA, optional=False))
+    await harness.survive_an_outage()
+    harness.world.delete(SHOOT, CA)
+    await harness.until(lambda: harness.told("ScalingFailed"), within=200)
+    await harness.run(60)
+    assert harness.state() is ShootState.FAILING
+    harness.world.add_dependent(SHOOT, CA, 1)
+    await harness.run(30)
+    assert harness.state() is ShootState.HEALTHY
+    assert [harness.world.replicas(SHOOT, ref) for ref in (KCM, MCM, CA)] == [1, 1, 1]

@@ -16,14 +16,8 @@ from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT, changed
 PATCHES = frozenset({"patch"})
 
 
-async def darken(harness):
-    """The shoot's nodes lose their path."""
-    await harness.run(60)
-    harness.faults.path_cut(SHOOT)
-
-
 async def test_one_patch_has_saved_count_meltdown_key_since_and_replicas(harness):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     await harness.protect()
     (write,) = harness.writes(KCM)
     keys = write.patch["metadata"]["annotations"]
@@ -36,7 +30,7 @@ async def test_one_patch_has_saved_count_meltdown_key_since_and_replicas(harness
 
 
 async def test_there_is_no_get_before_the_first_patch(harness):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     harness.world.requests.reset()
     await harness.protect()
     assert harness.world.requests.live(Host.SEED, "get") == 0
@@ -44,7 +38,7 @@ async def test_there_is_no_get_before_the_first_patch(harness):
 
 
 async def test_levels_go_in_ascending_order_and_all_of_one_level_at_once(harness):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     await harness.protect()
     (mcm,), (ca,), (kcm,) = harness.writes(MCM), harness.writes(CA), harness.writes(KCM)
     assert mcm.at == ca.at
@@ -60,14 +54,14 @@ async def test_the_next_level_does_not_wait_until_the_pods_are_gone(lab):
 
 @pytest.mark.parametrize("slow", [1.5, 3.0])
 async def test_the_level_after_a_slow_patch_starts_1_s_after_it_was_sent(harness, slow):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     with harness.faults.seed_trouble(Trouble(latency=slow, verbs=PATCHES)):
         await harness.until(lambda: len(harness.writes()) == 3)
     assert harness.writes(KCM)[0].at - harness.writes(MCM)[0].at == pytest.approx(1.0, abs=0.02)
 
 
 async def test_the_level_after_a_patch_that_never_answers_starts_1_s_after_it_was_sent(harness):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     hanging = harness.faults.seed_trouble(Trouble(silent=True, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch") == 2)
     sent = harness.now
@@ -105,7 +99,7 @@ async def test_a_missing_required_dependent_fails_and_only_stop_keeps_later_leve
 
 
 async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_verdict(harness):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     with harness.faults.patch_forbidden():
         await harness.run(60)
         assert not harness.writes()
@@ -119,7 +113,7 @@ async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_ver
 
 @pytest.mark.parametrize("trouble", [Trouble(error_rate=1.0), Trouble(refused=True)])
 async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trouble):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     wrong = harness.faults.seed_trouble(replace(trouble, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.run(3)
@@ -130,7 +124,7 @@ async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trou
 
 
 async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(harness):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     wrong = harness.faults.seed_trouble(Trouble(throttled=True, retry_after=4.0, verbs=PATCHES))
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.run(0.1)
@@ -143,7 +137,7 @@ async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(harness):
 
 
 async def test_patches_that_never_succeed_fail_at_the_timeout(harness):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     with harness.faults.seed_trouble(Trouble(error_rate=1.0, verbs=PATCHES)):
         await harness.until(lambda: harness.told("FlowStarted"))
         begun = harness.now
@@ -152,9 +146,8 @@ async def test_patches_that_never_succeed_fail_at_the_timeout(harness):
         assert harness.told("FlowEnded")[0].severity == "error"
 
 
-async def test_a_conflict_rereads_and_decides_again(lab):
+async def test_a_conflict_rereads_and_decides_again(harness):
     """Somebody scaled KCM to 3 and the watch has not shown it: the saved count is 3 all the same."""
-    harness = await lab.healthy()
     with harness.faults.watch_stalled(Watched.DEPENDENTS):
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 3}})
         with harness.faults.path_cut(SHOOT):
@@ -178,9 +171,8 @@ def gone(world, ref):
 
 
 @pytest.mark.parametrize("became", [taken_down, ignored, gone])
-async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(lab, became):
+async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(harness, became):
     """The watch goes on showing a version that was refused: nobody sends a patch of that again, look after probe."""
-    harness = await lab.healthy()
     with harness.faults.watch_stalled(Watched.DEPENDENTS), harness.faults.path_cut(SHOOT):
         became(harness.world, CA)
         await harness.until(lambda: harness.writes(KCM))
@@ -191,7 +183,7 @@ async def test_what_a_conflict_has_shown_is_known_while_the_watch_is_behind(lab,
 
 async def test_a_patch_that_was_carried_out_without_an_answer_is_reported_as_done(harness):
     """The retry meets a conflict, re-reads, and finds its own work."""
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
     await harness.clock.sleep(0.012)  # it is carried out, and its answer is on the way
     lost = harness.faults.seed_trouble(Trouble(latency=20.0, verbs=PATCHES))
@@ -251,7 +243,7 @@ async def test_the_timeout_counts_from_the_first_request_and_not_from_the_delay_
 
 
 async def test_conflicts_that_never_end_fail_at_the_timeout(harness):
-    await darken(harness)
+    harness.faults.path_cut(SHOOT)
     await harness.until(lambda: harness.told("FlowStarted"))
     for n in range(4000):
         harness.world.patch(SHOOT, KCM, {"metadata": {"labels": {"n": str(n)}}})
@@ -268,10 +260,9 @@ async def test_what_somebody_scales_up_while_pods_are_awaited_goes_down_at_the_n
         replace(each, scale_down=replace(each.scale_down, timeout=60.0))
         for each in GARDENER.dependents
     )
-    world = lab.world(pace=PodPace(gone=1e6))
-    world.add_shoot(SHOOT)
-    harness = lab.prober(world, dependents=patient)
-    await darken(harness)
+    harness = await lab.healthy(lab.world(pace=PodPace(gone=1e6)), dependents=patient)
+    world = harness.world
+    harness.faults.path_cut(SHOOT)
     await harness.until(lambda: harness.writes(KCM))
     await harness.run(3)
     assert harness.state() is ShootState.PROTECTING, "its pods are still awaited"

@@ -10,18 +10,12 @@ from app.simulation.traffic import Host, Trouble
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 
 
-async def come_back(harness):
-    """The shoot was protected, and its path has just come back."""
-    await harness.run(60)
-    await harness.survive_an_outage()
-
-
 def ups(harness, ref):
     return [write for write in harness.writes(ref) if write.patch.get("spec", {}).get("replicas")]
 
 
 async def test_one_patch_has_the_saved_count_and_removes_all_three_keys(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, KCM))
     (write,) = ups(harness, KCM)
     assert write.patch["spec"] == {"replicas": 1}
@@ -30,7 +24,7 @@ async def test_one_patch_has_the_saved_count_and_removes_all_three_keys(harness)
 
 
 async def test_a_level_starts_when_the_one_before_is_ready_and_its_delay_is_over(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, CA), within=120)
     (kcm,), (mcm,), (ca,) = ups(harness, KCM), ups(harness, MCM), ups(harness, CA)
     assert mcm.at - kcm.at == pytest.approx(35.0, abs=0.2), "5 s until KCM is ready, 30 s of delay"
@@ -38,7 +32,7 @@ async def test_a_level_starts_when_the_one_before_is_ready_and_its_delay_is_over
 
 
 async def test_a_resource_that_does_not_get_ready_stops_the_run_at_its_timeout(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: ups(harness, KCM))
         await harness.until(lambda: harness.told("ScalingFailed"), within=40)
@@ -51,7 +45,7 @@ async def test_a_resource_that_does_not_get_ready_stops_the_run_at_its_timeout(h
 
 
 async def test_what_has_failed_to_get_ready_fails_at_once_in_each_further_run(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     with harness.faults.pods_stuck(SHOOT, KCM):
         await harness.until(lambda: harness.told("ScalingFailed"), within=120)
         begun = len(harness.told("FlowStarted"))
@@ -86,7 +80,7 @@ async def test_after_a_restart_readiness_is_awaited_from_when_it_is_first_seen(l
 
 
 async def test_a_delay_is_counted_once_a_hold_that_ends_the_run_does_not_start_it_again(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, KCM))
     await harness.run(6)
     could_start = harness.now
@@ -100,11 +94,9 @@ async def test_a_delay_is_counted_once_a_hold_that_ends_the_run_does_not_start_i
 
 async def test_an_outage_that_recurs_while_a_scale_up_waits_is_protected_again(lab):
     """KCM is back, MCM waits for its delay: it stays at 0 with its saved count, and waits anew afterwards."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
     patient = changed(MCM, scale_up=ScalePolicy(1, initial_delay=90.0))
-    harness = lab.prober(world, dependents=patient)
-    await come_back(harness)
+    harness = await lab.healthy(dependents=patient)
+    await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, KCM))
     await harness.run(10)
     with harness.faults.path_cut(SHOOT):
@@ -137,7 +129,7 @@ async def test_a_verdict_down_starts_the_delays_of_the_way_up_anew_even_with_not
 
 async def test_a_delay_ends_in_a_verdict_that_is_still_current_or_in_nothing(harness):
     """The server goes away in the delay: the write waits for the next verdict, at most 15 s."""
-    await come_back(harness)
+    await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, KCM))
     await harness.run(30)
     with harness.faults.api_down(SHOOT):
@@ -147,7 +139,7 @@ async def test_a_delay_ends_in_a_verdict_that_is_still_current_or_in_nothing(har
 
 
 async def test_an_optional_resource_that_is_gone_is_skipped_on_the_way_up(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     harness.world.delete(SHOOT, CA)
     await harness.until(lambda: ups(harness, MCM), within=90)
     await harness.until(lambda: harness.state() is ShootState.HEALTHY)
@@ -155,7 +147,7 @@ async def test_an_optional_resource_that_is_gone_is_skipped_on_the_way_up(harnes
 
 
 async def test_a_conflict_on_the_way_up_rereads_and_decides_again(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     with harness.faults.watch_stalled(Watched.DEPENDENTS):
         harness.world.patch(SHOOT, KCM, {"metadata": {"annotations": {ann.REPLICAS: "5"}}})
         await harness.until(lambda: ups(harness, KCM))
@@ -164,7 +156,7 @@ async def test_a_conflict_on_the_way_up_rereads_and_decides_again(harness):
 
 async def test_a_silent_watch_of_dependents_does_not_hold_up_the_way_up(harness):
     """What the watch does not show is read live."""
-    await come_back(harness)
+    await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, KCM))
     with harness.faults.watch_stalled(Watched.DEPENDENTS):
         await harness.until(lambda: ups(harness, MCM), within=70)
@@ -172,7 +164,7 @@ async def test_a_silent_watch_of_dependents_does_not_hold_up_the_way_up(harness)
 
 
 async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     slow = Trouble(latency=4.0, verbs=frozenset({"patch"}))
     with harness.faults.seed_trouble(slow):
         await harness.run(180)
@@ -181,7 +173,7 @@ async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):
 
 
 async def test_a_watch_and_a_seed_that_are_both_silent_only_hold_up_the_way_up(harness):
-    await come_back(harness)
+    await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, KCM))
     with (
         harness.faults.watch_stalled(Watched.DEPENDENTS),

@@ -29,8 +29,7 @@ async def refused(operator: Operator) -> str:
 # What is carried out.
 
 
-async def test_one_is_begun_within_a_second_and_its_status_says_how_it_went(lab):
-    operator = await with_operator(lab)
+async def test_one_is_begun_within_a_second_and_its_status_says_how_it_went(operator):
     at = operator.now
     operator.request("Down", reason="a new load balancer", author="carol")
     await operator.until(lambda: operator.writes(MCM), within=1)
@@ -49,8 +48,7 @@ async def test_one_is_begun_within_a_second_and_its_status_says_how_it_went(lab)
     assert "by hand (carol: a new load balancer)" in told.message
 
 
-async def test_its_begin_and_its_end_are_events_on_it(lab):
-    operator = await with_operator(lab)
+async def test_its_begin_and_its_end_are_events_on_it(operator):
     name = operator.request("Down", author="carol")
     await operator.done()
     await operator.run(1)
@@ -81,8 +79,7 @@ async def test_its_progress_is_shown_step_by_step(lab):
 
 
 @pytest.mark.parametrize("direction", ["Up", "Down"])
-async def test_a_shoot_that_is_not_probed_needs_force(lab, direction):
-    operator = await with_operator(lab)
+async def test_a_shoot_that_is_not_probed_needs_force(operator, direction):
     operator.faults.hibernated(SHOOT)
     await operator.until(lambda: not operator.runs())
     operator.request(direction)
@@ -91,8 +88,7 @@ async def test_a_shoot_that_is_not_probed_needs_force(lab, direction):
     assert (await operator.done("forced"))["phase"] == "Succeeded"
 
 
-async def test_one_in_a_namespace_that_is_not_a_shoots_is_refused(lab):
-    operator = await with_operator(lab)
+async def test_one_in_a_namespace_that_is_not_a_shoots_is_refused(operator):
     operator.kubectl.create("ScaleRequest", OUTSIDE, "lost", direction="Down", reason="r")
     await operator.run(1)
     (found,) = operator.world.store.list("ScaleRequest")
@@ -100,8 +96,7 @@ async def test_one_in_a_namespace_that_is_not_a_shoots_is_refused(lab):
     assert found["status"]["message"] == "its namespace is not that of a shoot"
 
 
-async def test_one_that_nobody_has_begun_for_an_hour_is_refused(lab):
-    operator = await with_operator(lab)
+async def test_one_that_nobody_has_begun_for_an_hour_is_refused(operator):
     operator.made("ScaleRequest", REQUEST, ago=3_600, direction="Down", reason="r")
     assert "not begun within an hour" in await refused(operator)
     await operator.run(1)
@@ -141,8 +136,7 @@ async def test_a_second_one_waits_while_another_one_runs_and_begins_then(lab):
     assert len(operator.writes()) == 3, "there was nothing left to do"
 
 
-async def test_a_second_one_does_not_wait_for_the_end_of_a_hold(lab):
-    operator = await with_operator(lab)
+async def test_a_second_one_does_not_wait_for_the_end_of_a_hold(operator):
     operator.request("Down", name="first", hold="24h")
     await operator.done("first")
     operator.request("Up", name="second")
@@ -199,8 +193,7 @@ async def test_those_of_two_shoots_do_not_wait_for_each_other(lab):
 
 @pytest.mark.parametrize(("direction", "waits"), [("Up", True), ("Down", False)])
 async def test_up_waits_for_the_first_verdict_and_down_does_not(lab, direction, waits):
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     await lab.clock.sleep(60)
     world.patch(SHOOT, KCM, {"spec": {"replicas": int(not waits)}})
     with world.faults.latency(SHOOT, 3.0):
@@ -231,8 +224,7 @@ async def test_one_holds_from_its_creation_until_so_long_after_its_end(lab):
     await operator.until(lambda: operator.world.replicas(SHOOT, KCM), within=2)
 
 
-async def test_a_down_that_failed_holds(lab):
-    operator = await with_operator(lab)
+async def test_a_down_that_failed_holds(operator):
     forbidden = Trouble(forbidden=True, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
     with operator.faults.seed_trouble(forbidden):
         operator.request("Down")
@@ -259,8 +251,7 @@ async def test_one_that_somebody_cancels_by_its_status_ends_its_run_and_holds_on
     assert operator.replicas() == (1, 0, 0)
 
 
-async def test_deleting_one_that_has_ended_ends_its_hold(lab):
-    operator = await with_operator(lab)
+async def test_deleting_one_that_has_ended_ends_its_hold(operator):
     operator.request("Down", hold="24h")
     await operator.done()
     await operator.run(30)

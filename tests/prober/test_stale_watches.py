@@ -255,8 +255,7 @@ async def test_nor_does_what_is_asked_for_with_kubectl_or_is_to_be_carried_on(la
     assert operator.replicas() == (1, 1, 1)
 
 
-async def test_what_nobody_can_tell_of_begins_when_somebody_can(lab):
-    operator = await with_operator(lab)
+async def test_what_nobody_can_tell_of_begins_when_somebody_can(operator):
     operator.faults.watch_stalled(Watched.CLUSTERS)
     await operator.run(STALE)
     with operator.faults.seed_down():
@@ -267,8 +266,7 @@ async def test_what_nobody_can_tell_of_begins_when_somebody_can(lab):
     assert operator.replicas() == (0, 0, 0)
 
 
-async def test_a_request_that_is_deleted_while_the_seed_is_asked_does_not_begin(lab):
-    operator = await with_operator(lab)
+async def test_a_request_that_is_deleted_while_the_seed_is_asked_does_not_begin(operator):
     operator.faults.watch_stalled(Watched.CLUSTERS)
     await operator.run(STALE)
     with operator.faults.seed_trouble(Trouble(latency=3.0)):
@@ -335,8 +333,7 @@ async def test_a_run_whose_request_was_deleted_unheard_writes_nothing_more(lab):
     assert operator.hold() is None
 
 
-async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(lab):
-    operator = await with_operator(lab)
+async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(operator):
     with operator.faults.overrides_watch_cut():
         with operator.faults.path_cut(SHOOT):
             await operator.protect()

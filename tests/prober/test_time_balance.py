@@ -26,8 +26,7 @@ class CostlyConnector(HookedConnector):
 @pytest.fixture
 def costly(lab):
     def made(seconds):
-        world = lab.world()
-        world.add_shoot(SHOOT)
+        world = lab.with_shoot()
         world.add_shoot(OTHER)
         connector = CostlyConnector(seconds)
         return lab.prober(world, connector=connector), connector

@@ -23,8 +23,7 @@ follows."""
 @pytest.fixture(params=[OnFailure.CONTINUE, OnFailure.STOP])
 async def unserved(request, lab):
     """A healthy shoot in a seed that serves no Widget, and a prober that is to scale one."""
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     fault = world.faults.dependent_unavailable(WIDGET, NOT_SERVED)
     policies = {"on_scale_down_failure": request.param, "on_scale_up_failure": request.param}
     harness = lab.prober(world, dependents=FIRST, **policies)
@@ -119,8 +118,7 @@ async def test_an_optional_one_of_a_kind_that_is_not_served_is_skipped(lab):
 
 
 async def test_where_none_is_available_nothing_is_decided(lab):
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     for ref in (KCM, MCM, CA):
         world.faults.dependent_unavailable(ref, NOT_LISTED)
     world.faults.watch_not_opened(Watched.DEPENDENTS)

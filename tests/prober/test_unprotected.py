@@ -20,6 +20,12 @@ async def shoot(lab, *, health_timeout=60.0, **changes) -> Operator:
     return Operator.at(await lab.healthy(shoot={"health_timeout": health_timeout}, **changes))
 
 
+@pytest.fixture
+async def operator(lab, virtual_time):
+    with virtual_time():
+        return await shoot(lab)
+
+
 def shown(operator):
     """State and reason as everybody sees them."""
     status = operator.status()
@@ -53,9 +59,8 @@ async def keep_hands_off(operator, how):
 
 @pytest.mark.parametrize("how", ["Paused", "Held", "Ignored"])
 async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_everything_is_unprotected(
-    lab, how
+    operator, how
 ):
-    operator = await shoot(lab)
     await keep_hands_off(operator, how)
     with operator.faults.path_cut(SHOOT):
         await operator.until(lambda: shown(operator) == (ShootState.UNPROTECTED, how), within=45)
@@ -84,8 +89,7 @@ async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_ever
     assert operator.condition("LeasesRenewed").status == "True"
 
 
-async def test_the_word_is_counted_from_the_start_with_0(lab):
-    operator = await shoot(lab)
+async def test_the_word_is_counted_from_the_start_with_0(operator):
     assert counted(operator)["Unprotected"] == 0
     await operator.pause()
     with operator.faults.path_cut(SHOOT):
@@ -93,8 +97,7 @@ async def test_the_word_is_counted_from_the_start_with_0(lab):
         assert counted(operator)["Unprotected"] == 1
 
 
-async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(lab):
-    operator = await shoot(lab)
+async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(operator):
     await operator.pause()
     for number in range(10):
         operator.world.machine_phase(SHOOT, f"machine-{number}", "Terminating")
@@ -106,9 +109,8 @@ async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(la
 
 
 async def test_a_process_that_finds_machines_taken_away_and_no_candidate_does_not_call_that_healthy(
-    lab,
+    operator,
 ):
-    operator = await shoot(lab)
     await operator.pause(seconds=7200)
     with operator.faults.path_cut(SHOOT):
         await operator.until(lambda: operator.reason() is VerdictReason.NO_CANDIDATES, within=300)
@@ -136,17 +138,15 @@ async def test_a_pause_in_the_middle_of_a_scale_down_leaves_it_unprotected(lab):
 # Ignore-scaling.
 
 
-async def test_ignore_scaling_of_all_that_exists_is_that_of_all(lab):
-    operator = await shoot(lab)
+async def test_ignore_scaling_of_all_that_exists_is_that_of_all(operator):
     operator.world.delete(SHOOT, CA)
     await ignore(operator, KCM, MCM)
     with operator.faults.path_cut(SHOOT):
         await operator.until(lambda: shown(operator) == (ShootState.UNPROTECTED, "Ignored"), 45)
 
 
-async def test_late_leases_that_do_not_count_leave_no_ignored_shoot_unprotected(lab):
+async def test_late_leases_that_do_not_count_leave_no_ignored_shoot_unprotected(operator):
     """Nodes are read before anybody is told that nothing protects them."""
-    operator = await shoot(lab)
     await ignore(operator, KCM, MCM, CA)
     for number in range(20):
         operator.world.add_lease(SHOOT, f"gone-{number}", operator.now - 3600)
@@ -171,8 +171,7 @@ async def test_a_few_late_nodes_are_no_renewed_leases(lab):
         )
 
 
-async def test_scaling_that_fails_is_the_reason_of_a_shoot_that_fails_because_of_it(lab):
-    operator = await shoot(lab)
+async def test_scaling_that_fails_is_the_reason_of_a_shoot_that_fails_because_of_it(operator):
     forbidden = Trouble(forbidden=True, verbs=frozenset({"patch"}))
     with (
         operator.faults.seed_trouble(forbidden),

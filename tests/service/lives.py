@@ -1,6 +1,7 @@
 """The life of a service of each shape on a simulated seed, with free ports; and a client that asks what it serves."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -148,13 +149,24 @@ async def living(**options: Any) -> AsyncIterator[Life]:
 
 async def get(address: tuple[str, int], path: str, host: str = "localhost") -> tuple[int, str]:
     """Status and body."""
+    return await call(address, "GET", path, host=host)
+
+
+async def call(
+    address: tuple[str, int], method: str, path: str, body: Any = None, host: str = "localhost"
+) -> tuple[int, str]:
+    """Status and body; `body` is sent as JSON."""
+    head = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
+    sent = "" if body is None else json.dumps(body)
+    if body is not None:
+        head += ["Content-Type: application/json", f"Content-Length: {len(sent)}"]
     async with asyncio.timeout(5):
         reader, writer = await asyncio.open_connection(*address)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+        writer.write(("\r\n".join(head) + "\r\n\r\n" + sent).encode())
+        answer, _, received = (await reader.read()).decode().partition("\r\n\r\n")
         writer.close()
         await writer.wait_closed()
-    return int(head.split(" ")[1]), body
+    return int(answer.split(" ")[1]), received
 
 
 async def listens(address: tuple[str, int]) -> bool:

@@ -14,7 +14,7 @@ from app.core.reporting.notices import OverrideNotice
 from app.simulation.store import ObjectKey
 from tests.core.kube.server import until
 from tests.prober.people import newer_version
-from tests.service.lives import BOTH, PROBER, living
+from tests.service.lives import BOTH, PROBER, call, living
 from tests.support.harness import SHOOT
 from tests.support.notices import OF_KIND
 
@@ -25,18 +25,8 @@ PAUSE = f"/api/v1/shoots/{SHOOT}/pause"
 
 async def ask(found, method, path, body=None):
     """Status and what came back, as JSON where it is."""
-    host, port = found.service.address("API")
-    text = "" if body is None else json.dumps(body)
-    async with asyncio.timeout(5):
-        reader, writer = await asyncio.open_connection(host, port)
-        head = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close"]
-        if body is not None:
-            head += ["Content-Type: application/json", f"Content-Length: {len(text)}"]
-        writer.write(("\r\n".join(head) + "\r\n\r\n" + text).encode())
-        answer, _, payload = (await reader.read()).decode().partition("\r\n\r\n")
-        writer.close()
-        await writer.wait_closed()
-    return int(answer.split(" ")[1]), json.loads(payload) if payload else None
+    code, payload = await call(found.service.address("API"), method, path, body)
+    return code, json.loads(payload) if payload else None
 
 
 async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():

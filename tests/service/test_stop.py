@@ -5,11 +5,22 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from app.simulation.identities import WATCHDOG
 from app.simulation.traffic import Host, Trouble
-from tests.service.lives import FLOW_LIMIT, WHOLE, Leaving, life, stopped
+from tests.service.lives import (
+    BOTH,
+    FLOW_LIMIT,
+    PROBER,
+    SERVICE,
+    WEEDER,
+    WHOLE,
+    Leaving,
+    life,
+    stopped,
+)
 from tests.support.harness import SHOOT
 
-PATCHES = frozenset({"patch"})
+DELETES, PATCHES = frozenset({"delete"}), frozenset({"patch"})
 CLUSTER_LIMIT = 0.6
 
 
@@ -19,42 +30,87 @@ def lines():
         yield found
 
 
-async def in_a_flow(found, latency):
+async def until_sent(found, verb):
+    """Waits for a request of this verb to the seed; how many there have been is returned."""
+    while not (sent := found.world.requests.total(Host.SEED, verb)):  # noqa: ASYNC110 - nothing tells us
+        await asyncio.sleep(0.02)
+    return sent
+
+
+async def patches(found, latency):
     """Goes on until a patch is on its way, which is answered after so many seconds."""
     await found.service.start()
     await asyncio.sleep(60)
     found.world.faults.path_cut(SHOOT)
     found.world.faults.seed_trouble(Trouble(latency=latency, verbs=PATCHES))
-    while found.world.requests.total(Host.SEED, "patch") == 0:  # noqa: ASYNC110 - nothing tells us
-        await asyncio.sleep(0.05)
+    return await until_sent(found, "patch")
 
 
+async def deletes(found, latency):
+    """The same of a deletion."""
+    await found.service.start()
+    await asyncio.sleep(60)
+    with found.world.faults.service_unready(SHOOT, SERVICE):
+        await asyncio.sleep(90)
+        found.world.faults.seed_trouble(Trouble(latency=latency, verbs=DELETES))
+    return await until_sent(found, "delete")
+
+
+WRITES = pytest.mark.parametrize(
+    ("loops", "writes", "verb"), [(PROBER, patches, "patch"), (WEEDER, deletes, "delete")]
+)
+
+
+def late(lines):
+    return sorted(line["part"] for line in lines if line["event"] == "not stopped in time")
+
+
+@WRITES
 async def test_a_request_that_hangs_holds_up_the_release_of_the_lease_no_longer_than_its_limit(
-    lines,
+    lines, loops, writes, verb
 ):
     leaving = Leaving()
-    found = life(end=leaving)
-    await in_a_flow(found, latency=30.0)
+    found = life(loops=loops, end=leaving)
+    await writes(found, latency=30.0)
     took, began = await stopped(found)
     assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
     assert leaving.finished
     assert took <= WHOLE
-    late = [line["part"] for line in lines if line["event"] == "not stopped in time"]
-    assert late == ["prober"]
+    assert late(lines) == [*loops]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_a_request_that_is_answered_soon_is_waited_for_and_no_other_is_sent(lines):
+@WRITES
+async def test_a_request_that_is_answered_soon_is_waited_for_and_no_other_is_sent(
+    lines, loops, writes, verb
+):
     leaving = Leaving()
-    found = life(end=leaving)
-    await in_a_flow(found, latency=0.1)
-    sent = found.world.requests.total(Host.SEED, "patch")
-    written = len(found.world.journal.of("dependency-watchdog", SHOOT))
+    found = life(loops=loops, end=leaving)
+    sent = await writes(found, latency=0.1)
+    written = len(found.world.journal.of(WATCHDOG, SHOOT))
     took, began = await stopped(found)
     assert 0 < leaving.at - began < FLOW_LIMIT
-    assert found.world.requests.total(Host.SEED, "patch") == sent
-    assert len(found.world.journal.of("dependency-watchdog", SHOOT)) > written
+    assert found.world.requests.total(Host.SEED, verb) == sent
+    assert verb == "delete" or len(found.world.journal.of(WATCHDOG, SHOOT)) > written
     assert took <= WHOLE
-    assert not [line for line in lines if line["event"] == "not stopped in time"]
+    assert not late(lines)
+
+
+async def test_both_loops_that_hang_hang_together_and_not_one_after_the_other(lines):
+    leaving = Leaving(hangs=True)
+    found = life(loops=BOTH, end=leaving)
+    await found.service.start()
+    await asyncio.sleep(60)
+    with found.world.faults.service_unready(SHOOT, SERVICE):
+        await asyncio.sleep(60)
+        found.world.faults.path_cut(SHOOT)
+        found.world.faults.seed_trouble(Trouble(latency=30.0, verbs=DELETES | PATCHES))
+        await until_sent(found, "patch")
+    await until_sent(found, "delete")
+    took, began = await stopped(found)
+    assert late(lines) == ["cluster", "prober", "weeder"]
+    assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
+    assert took <= WHOLE
 
 
 async def test_a_cluster_that_cannot_be_left_does_not_hold_up_the_rest(lines):
@@ -65,8 +121,7 @@ async def test_a_cluster_that_cannot_be_left_does_not_hold_up_the_rest(lines):
     took, began = await stopped(found)
     assert leaving.at - began < 0.1, "there was no flow to wait for"
     assert CLUSTER_LIMIT <= took <= WHOLE
-    late = [line["part"] for line in lines if line["event"] == "not stopped in time"]
-    assert late == ["cluster"]
+    assert late(lines) == ["cluster"]
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

@@ -1,7 +1,6 @@
-"""The weeder in a process: what it deletes is told everywhere, and a stop waits no longer than it may; virtual time."""
+"""The weeder in a process: what it deletes is told everywhere; virtual time."""
 
 import asyncio
-from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,11 +10,9 @@ from app.core.kube.election import SoleOwner
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Preparation
 from app.simulation.store import ObjectKey
-from app.simulation.traffic import Host, Trouble
-from tests.service.lives import BOTH, FLOW_LIMIT, SERVICE, WEEDER, WHOLE, Leaving, life, stopped
+from tests.service.lives import BOTH, SERVICE, WEEDER, life, stopped
 from tests.support.harness import SHOOT
 
-DELETES, PATCHES = frozenset({"delete"}), frozenset({"patch"})
 SHAPES = pytest.mark.parametrize("loops", [WEEDER, BOTH], ids=" and ".join)
 
 
@@ -42,10 +39,6 @@ async def comes_back(found, *, after=90.0):
     await asyncio.sleep(60)
     with found.world.faults.service_unready(SHOOT, SERVICE):
         await asyncio.sleep(after)
-
-
-def deletions(found):
-    return found.world.requests.total(Host.SEED, "delete")
 
 
 def value(found, name, **labels):
@@ -89,65 +82,6 @@ async def test_a_deletion_is_the_same_story_in_every_record(loops, lines):
     reasons = [each.reason for each in kept]
     assert reasons.count("PodWeeded") == (len(pods) if loops == BOTH else 0)
     await found.service.stop("the test is over")
-
-
-# Stop.
-
-
-async def with_a_deletion_under_way(found, latency):
-    """Goes on until a deletion is on its way, which is answered after so many seconds."""
-    await found.service.start()
-    await asyncio.sleep(60)
-    with found.world.faults.service_unready(SHOOT, SERVICE):
-        await asyncio.sleep(90)
-        found.world.faults.seed_trouble(Trouble(latency=latency, verbs=DELETES))
-    while not deletions(found):  # noqa: ASYNC110 - nothing tells us
-        await asyncio.sleep(0.02)
-
-
-async def test_a_deletion_that_hangs_holds_up_a_stop_no_longer_than_its_limit(lines):
-    leaving = Leaving()
-    found = life(loops=WEEDER, end=leaving)
-    await with_a_deletion_under_way(found, latency=30.0)
-    took, began = await stopped(found)
-    assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
-    assert took <= WHOLE
-    late = [line["part"] for line in lines if line["event"] == "not stopped in time"]
-    assert late == ["weeder"]
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_a_deletion_that_is_answered_soon_is_waited_for_and_no_other_is_sent(lines):
-    leaving = Leaving()
-    found = life(loops=WEEDER, end=leaving)
-    await with_a_deletion_under_way(found, latency=0.1)
-    sent = deletions(found)
-    _, began = await stopped(found)
-    assert 0 < leaving.at - began < FLOW_LIMIT
-    assert deletions(found) == sent
-    assert len(weeded(found)[1]) == sent
-    assert not [line for line in lines if line["event"] == "not stopped in time"]
-
-
-async def test_both_loops_that_hang_hang_together_and_not_one_after_the_other(lines):
-    leaving = Leaving(hangs=True)
-    found = life(loops=BOTH, end=leaving)
-    await found.service.start()
-    await asyncio.sleep(60)
-    patches = partial(found.world.requests.total, Host.SEED, "patch")
-    with found.world.faults.service_unready(SHOOT, SERVICE):
-        await asyncio.sleep(60)
-        found.world.faults.path_cut(SHOOT)
-        found.world.faults.seed_trouble(Trouble(latency=30.0, verbs=DELETES | PATCHES))
-        while not patches():  # noqa: ASYNC110 - nothing tells us
-            await asyncio.sleep(0.02)
-    while not deletions(found):  # noqa: ASYNC110 - nothing tells us
-        await asyncio.sleep(0.02)
-    took, began = await stopped(found)
-    late = [line["part"] for line in lines if line["event"] == "not stopped in time"]
-    assert sorted(late) == ["cluster", "prober", "weeder"]
-    assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
-    assert took <= WHOLE
 
 
 async def test_the_election_of_each_loop_hears_how_far_that_is(monkeypatch):

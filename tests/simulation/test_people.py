@@ -2,9 +2,8 @@
 
 import pytest
 
-from app.core.errors import Conflict, Forbidden, NotFound
+from app.core.errors import Forbidden, NotFound
 from app.core.model.callers import GROUP
-from app.simulation.definitions import Rejected
 from app.simulation.deletion import delete
 from app.simulation.identities import OPERATOR
 from app.simulation.server.catalog import Catalog
@@ -45,21 +44,6 @@ async def test_people_create_change_and_delete_and_the_journal_names_them(world)
         ("joe", "patch", "Pause", A),
         (OPERATOR, "delete", "Pause", A),
     ]
-
-
-@simulated()
-async def test_people_are_refused_as_by_the_server(world):
-    people = world.people
-    with pytest.raises(Rejected, match=r"spec.direction: Required value"):
-        people.create("ScaleRequest", A, "x", reason="work")
-    people.create("ScaleRequest", A, "x", reason="work", direction="Up")
-    with pytest.raises(Rejected, match="cannot be changed"):
-        people.edit("ScaleRequest", A, "x", force=True)
-    with pytest.raises(Conflict):
-        people.create("ScaleRequest", A, "x", reason="work", direction="Up")
-    with pytest.raises(NotFound):
-        people.delete("Pause", A, "x")
-    assert written(world) == [(OPERATOR, "create", "ScaleRequest", A)]
 
 
 @simulated()

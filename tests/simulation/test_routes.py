@@ -73,21 +73,6 @@ async def test_in_lease_mode_there_is_no_external_secret(world):
 
 
 @simulated()
-@BY_EACH_ROUTE
-@pytest.mark.parametrize("how", list(ConnectionLoss))
-async def test_a_route_that_is_cut_fails_alone_and_kubelets_do_not_notice(world, route, how):
-    made = both(world)
-    with made.faults.route_cut(A, route, how):
-        with pytest.raises(Unreachable):
-            await version(made, route)
-        assert await version(made, other(route))
-        await world.clock.sleep(120)
-        assert not made.not_ready_nodes(A)
-        assert made.shoot(A).api.writable
-    assert await version(made, route)
-
-
-@simulated()
 @pytest.mark.parametrize("how", list(ConnectionLoss))
 async def test_where_all_nodes_are_cut_off_so_is_the_external_route(world, how):
     made = both(world)
@@ -139,13 +124,15 @@ def meets(**trouble):
         (meets(page=200), BadAnswer),
         (meets(refused=True), Unreachable),
         (meets(silent=True), Unreachable),
+        (meets(lost=ConnectionLoss.SWALLOWED), Unreachable),
+        (meets(lost=ConnectionLoss.RESET), Unreachable),
         (meets(latency=6.0), Unreachable),
         (lambda faults, route: faults.credentials_wrong(A, route), Unauthorized),
         (lambda faults, route: faults.kubeconfig_without_token(A, route), CredentialRefused),
         (lambda faults, route: faults.kubeconfig_absent(A, route), NotFound),
     ],
     ids=[
-        *("429", "403", "500", "503-page", "200-page", "refused", "silent", "slow"),
+        *("429", "403", "500", "503-page", "200-page", "refused", "silent", "cut", "reset", "slow"),
         *("wrong-token", "no-token", "no-secret"),
     ],
 )

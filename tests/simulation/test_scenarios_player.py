@@ -110,19 +110,10 @@ async def test_a_scene_of_several_turns_lets_go_between_them(world):
     writable = []
     for at in (6, 16, 26, 36, 46, 56, 66):
         await lab.clock.sleep_until(lab.began + at)
+        assert all(each.ends == about(lab.began + 60) for each in lab.player.running)
         writable.append(lab.worlds[0].shoot(A).api.writable)
     assert writable == [False, True, False, True, True, False, True]
     assert [kind for _, kind, *_ in lab.told] == ["begins", "ends"], "told once"
-    await playing
-
-
-@simulated()
-async def test_a_performance_says_until_when_it_lasts(world):
-    lab = Lab(world, "- {after: 0s, do: api-down, for: 10s, times: 3, every: 25s}\n")
-    playing = lab.begin()
-    await lab.clock.sleep(1)
-    (performance,) = lab.player.running
-    assert performance.ends == about(lab.began + 60)
     await playing
 
 

@@ -9,7 +9,7 @@ from app.core.errors import ConfigurationError
 from app.simulation.scenarios.actions import ACTIONS, ActionScope
 from app.simulation.scenarios.scenario import (
     DemoMode,
-    OwnShoot,
+    Part,
     Zone,
     built_in,
     cast,
@@ -105,8 +105,8 @@ def test_a_scenario_brings_shoots_of_its_own_along():
     head += "{name: right, share: 0.41}]\n- name: small\n"
     scenario = parsed(f"{MINUTE}, shoots: big, with: {{zone: left}}}}", head=head)
     assert scenario.own == (
-        OwnShoot("big", 100, (Zone("left", 0.59), Zone("right", 0.41))),
-        OwnShoot("small", 10),
+        Part("big", 100, (Zone("left", 0.59), Zone("right", 0.41))),
+        Part("small", 10),
     )
 
 
@@ -314,15 +314,15 @@ def test_a_pipe_is_refused_as_nobody_knows_whether_anything_ever_comes(tmp_path)
 
 
 def test_the_shoots_have_the_letters_for_names_then_numbers_and_none_twice():
-    parts = cast(28, 4, [OwnShoot("b", 7)])
+    parts = cast(28, 4, [Part("b", 7)])
     assert [part.name for part in parts][:3] == ["a", "c", "d"]
     assert [part.name for part in parts][24:] == ["z", "s26", "s27", "b"]
     assert len(parts) == 28
-    assert [(part.nodes, part.own) for part in parts][-2:] == [(4, False), (7, True)]
+    assert [part.nodes for part in parts][-2:] == [4, 7]
 
 
 def test_there_is_a_shoot_beside_the_scenarios_own_however_few_are_wanted():
-    own = [OwnShoot("x", 2), OwnShoot("y", 2)]
+    own = [Part("x", 2), Part("y", 2)]
     assert [part.name for part in cast(1, 4, own)] == ["a", "x", "y"]
 
 

@@ -172,6 +172,12 @@ class Lab(SeedLab):
         """That of probers that are given none of their own."""
         self._harnesses: list[Harness] = []
 
+    def with_shoot(self, **options: Any) -> World:
+        """A world with one healthy shoot of ten nodes."""
+        world = self.world(**options)
+        world.add_shoot(SHOOT)
+        return world
+
     def prober(
         self,
         world: World,

@@ -138,9 +138,13 @@ class ClientSettings(CommandSettings):
         return frozenset(ClientSettings.model_fields)
 
     @classmethod
+    def _names(cls) -> list[str]:
+        """Returns the words for the positional arguments, whether they may be left out or not."""
+        return [each.strip("[]").removesuffix("|--all") for each in cls.arguments()]
+
+    @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
-        for index, argument in enumerate(cls.arguments()):
-            name = argument.strip("[]").removesuffix("|--all")
+        for index, (argument, name) in enumerate(zip(cls.arguments(), cls._names(), strict=True)):
             what, fits = _ARGUMENTS[name]
             if index < len(words):
                 if not fits(words[index]):
@@ -164,10 +168,7 @@ class ClientSettings(CommandSettings):
 
     def shoot(self, words: Sequence[str]) -> str | None:
         """Returns which of the arguments names a shoot, if any does."""
-        names = [each.strip("[]").removesuffix("|--all") for each in self.arguments()]
-        return next(
-            (word for name, word in zip(names, words, strict=False) if name == "NAME"), None
-        )
+        return dict(zip(self._names(), words, strict=False)).get("NAME")
 
 
 class ShootsSettings(ClientSettings):

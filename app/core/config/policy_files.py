@@ -448,7 +448,8 @@ def useless_selector(selector: LabelSelector) -> str | None:
         by_key.setdefault(each.key, []).append(each)
     for own in by_key.values():
         if _contradicts_itself(own):
-            return f"can match no pod, as its requirements contradict each other: {_shown(own)}"
+            shown = trimmed("; ".join(map(str, own)), _SHOWN)
+            return f"can match no pod, as its requirements contradict each other: {shown}"
     return None
 
 
@@ -460,10 +461,6 @@ def _contradicts_itself(requirements: list[Requirement]) -> bool:
         return not operators.isdisjoint({Operator.IN, Operator.EXISTS})
     denied = [each.values for each in requirements if each.operator is Operator.NOT_IN]
     return bool(allowed) and not set.intersection(*allowed).difference(*denied)
-
-
-def _shown(requirements: list[Requirement]) -> str:
-    return trimmed("; ".join(str(each) for each in requirements), _SHOWN)
 
 
 def long_minimum(min_backoff_remaining: float) -> str | None:

@@ -227,10 +227,8 @@ def _form(kind: object) -> object:
     return _form(others[0]) if NoneType in get_args(kind) and len(others) == 1 else kind
 
 
-class Odd(NamedTuple):
-    """A scalar that is no value of JSON, such as `0x1f` or one with a tag: it fits nothing."""
-
-    text: str
+_ODD: Final = object()
+"""What fits nothing: a scalar that is no value of JSON, such as `0x1f` or one with a tag."""
 
 
 def _scalar(node: yaml.Node) -> object:
@@ -248,7 +246,7 @@ def _scalar(node: yaml.Node) -> object:
         case NodeKind.NUMBER if NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text):
             return float(text.replace(".inf", "inf").replace(".nan", "nan"))
         case _:
-            return Odd(text)
+            return _ODD
 
 
 class FileLocation(NamedTuple):
@@ -256,7 +254,7 @@ class FileLocation(NamedTuple):
 
     path: str
     """Such as `dependentResourceInfos[1].ref.name`; empty for the file itself."""
-    line: int | None
+    line: int
 
     def key(self, name: str, line: int | None = None) -> "FileLocation":
         """Returns the place of a key within this one."""
@@ -264,20 +262,12 @@ class FileLocation(NamedTuple):
         return FileLocation(path, self.line if line is None else line)
 
 
-class _Entry(NamedTuple):
-    """One key of a mapping with its value."""
-
-    key: str
-    line: int
-    node: yaml.Node
-
-
 class YamlFile(Generic[T]):
     """A file of the form `form`: its plain values, where each is, and the mistakes and warnings found in it."""
 
     def __init__(
         self,
-        root: yaml.Node | None,
+        root: yaml.Node,
         form: type[T],
         source: str,
         *,
@@ -290,9 +280,7 @@ class YamlFile(Generic[T]):
         self._warnings: list[ConfigWarning] = []
         self._nodes: dict[Path_, yaml.Node] = {}
         self._places: dict[Path_, FileLocation] = {}
-        line = None if root is None else line_of(root)
-        self._places[()] = FileLocation("", line)
-        self.values: Any = {} if root is None else self._plain(root, form, (), self._places[()])
+        self.values: Any = self._plain(root, form, (), FileLocation("", line_of(root)))
 
     def place(self, path: Path_) -> FileLocation:
         """Returns the place of a value, or where it would be."""
@@ -380,16 +368,16 @@ class YamlFile(Generic[T]):
                 return FileLocation(base.path, line)
             return base.key(name or trimmed(key, _SHOWN), line)
 
-        for lowered, entry in self._entries(node, path, same, place_of).items():
-            name, place = names.get(lowered), place_of(entry.key, entry.line)
+        for lowered, (key, value) in self._entries(node, path, same, place_of).items():
+            name, place = names.get(lowered), place_of(key.value, line_of(key))
             if name is None:
-                self._unknown(place, entry.key, form)
+                self._unknown(place, key.value, form)
             elif name in obsolete:
                 self._warn(place, "is obsolete and has no effect; remove it")
-            elif kind(entry.node) is NodeKind.NULL:
+            elif kind(value) is NodeKind.NULL:
                 self._places[*path, name] = place
             else:
-                found[name] = self._plain(entry.node, keys[name], (*path, name), place)
+                found[name] = self._plain(value, keys[name], (*path, name), place)
         for name in keys:
             if name not in found and Needed() in _annotations(keys[name]):
                 self.mistake((*path, name), "is required")
@@ -414,8 +402,8 @@ class YamlFile(Generic[T]):
             return base.key(key, line)
 
         return {
-            key: self._plain(entry.node, value, (*path, key), place_of(key, entry.line))
-            for key, entry in self._entries(node, path, str, place_of).items()
+            name: self._plain(inner, value, (*path, name), place_of(name, line_of(key)))
+            for name, (key, inner) in self._entries(node, path, str, place_of).items()
         }
 
     def _entries(
@@ -424,9 +412,9 @@ class YamlFile(Generic[T]):
         path: Path_,
         same: Callable[[str], str],
         place_of: Callable[[str, int], FileLocation],
-    ) -> dict[str, _Entry]:
-        """Returns the entries of a mapping by normalized key; merged entries (`<<`) never replace its own."""
-        found: dict[str, _Entry] = {}
+    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Returns key and value by normalized key; merged entries (`<<`) never replace the mapping's own."""
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         merges: list[yaml.Node] = []
         base = self._places[path]
         for key, value in node.value:
@@ -437,10 +425,10 @@ class YamlFile(Generic[T]):
                 message = f"a key must be a string, not {describe(key)}"
                 self._note(FileLocation(base.path, line), message)
             elif (normalized := same(key.value)) in found:
-                first = found[normalized].line
+                first = line_of(found[normalized][0])
                 self._note(place_of(key.value, line), f"is given twice, first on line {first}")
             else:
-                found[normalized] = _Entry(key.value, line, value)
+                found[normalized] = (key, value)
         for merge in merges:
             for each in merge.value if isinstance(merge, yaml.SequenceNode) else [merge]:
                 if isinstance(each, yaml.MappingNode):

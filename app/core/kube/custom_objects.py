@@ -1,7 +1,7 @@
 """Watches, reads and writes the custom resources of one kind: Pauses or ScaleRequests."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any, Final, Generic, TypeVar
@@ -9,13 +9,13 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from app.core.errors import BadAnswer, ClusterError, Conflict, NotFound
-from app.core.kube.client import JSON, MERGE_PATCH, ApiRequest
+from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight
 from app.core.kube.decoding import envelope
 from app.core.kube.decoding import overrides as codec
 from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource, collection
-from app.core.kube.seed_api import URGENT_WITHIN, WITHIN, Budget, SeedApi
+from app.core.kube.seed_api import URGENT_WITHIN, Budget, SeedApi, or_none
 from app.core.model.overrides import API_VERSION, Pause, ScaleRequest
 from app.core.ports import Starting, WatchState
 from app.core.tasks import Tasks, cancelled, tell
@@ -273,13 +273,8 @@ class CustomObjects(Generic[T]):
         return None
 
     async def _get(self, namespace: str, name: str, budget: Budget = Budget.NORMAL) -> T | None:
-        request = ApiRequest(
-            self._asked("get", namespace), self._path(namespace, name), budget.within
-        )
-        try:
-            return await self._api.call(request, self._kind.decode, budget=budget)
-        except NotFound:
-            return None
+        request = self._request("get", namespace, name, within=budget.within)
+        return await or_none(self._api.call(request, self._kind.decode, budget))
 
     async def create(self, wanted: T, *, starting: Starting | None = None) -> T:
         """Creates an object with the spec of `wanted`, marked as made by the API."""
@@ -295,36 +290,28 @@ class CustomObjects(Generic[T]):
             "metadata": metadata,
             "spec": self._kind.spec(wanted),
         }
-        path = self._kind.resource.path(where)
-        return await self._write("create", "POST", wanted, path, body, starting)
+        request = self._request("create", where, body=body)
+        return await self._write(request, wanted, starting)
 
     async def change(self, known: T, wanted: T) -> T:
         """Gives an object the spec of `wanted`, marked as made by the API, if it is still as `known` says."""
         metadata = {**_precondition(known), "annotations": {codec.CREATED_BY: self._identity}}
         body = {"metadata": metadata, "spec": self._kind.spec(wanted)}
-        return await self._patch(known, self._path(known.id.namespace, known.id.name), body)
+        return await self._patch(known, body)
 
     async def set_status(
         self, known: T, wanted: T, *, starting: Starting | None = None, spare: bool = False
     ) -> T:
         """Gives an object the status of `wanted`, if it is still as `known` says."""
         body = {"metadata": _precondition(known), "status": self._kind.status(wanted)}
-        path = self._path(known.id.namespace, known.id.name, "status")
         budget = Budget.SPARE if spare else Budget.NORMAL
-        return await self._patch(known, path, body, starting, budget)
+        return await self._patch(known, body, "status", starting, budget)
 
     async def delete(self, known: T, *, unchanged: bool = False) -> None:
         """Deletes the object with the uid of `known`; with `unchanged` only if it is still as `known` says."""
-        where, name = known.id.namespace, known.id.name
-        request = ApiRequest(
-            self._asked("delete", where),
-            self._path(where, name),
-            WITHIN,
-            method="DELETE",
-            body={
-                "preconditions": {"uid": known.id.uid} | (_precondition(known) if unchanged else {})
-            },
-        )
+        only = {"uid": known.id.uid} | (_precondition(known) if unchanged else {})
+        body = {"preconditions": only}
+        request = self._request("delete", known.id.namespace, known.id.name, body=body)
         # the answer is the object or a Status
         await self._api.call(request, lambda _: None, new_connection=True)
         self._learn(known, gone=True)
@@ -332,35 +319,26 @@ class CustomObjects(Generic[T]):
     async def _patch(
         self,
         known: T,
-        path: str,
         body: Mapping[str, Any],
+        subresource: str = "",
         starting: Starting | None = None,
         budget: Budget = Budget.NORMAL,
     ) -> T:
+        where = (known.id.namespace, known.id.name, subresource)
         try:
-            return await self._write("patch", "PATCH", known, path, body, starting, budget)
+            request = self._request("patch", *where, body=body)
+            return await self._write(request, known, starting, budget)
         except NotFound as gone:
             raise Conflict(str(gone), status=gone.status) from gone
 
     async def _write(
         self,
-        verb: str,
-        method: str,
+        request: ApiRequest,
         known: T,
-        path: str,
-        body: Mapping[str, Any],
         starting: Starting | None,
         budget: Budget = Budget.NORMAL,
     ) -> T:
         """Writes on a new connection: a dead kept-alive one would cost seconds, and a write is never repeated here."""
-        request = ApiRequest(
-            self._asked(verb, known.id.namespace),
-            path,
-            WITHIN,
-            method=method,
-            body=body,
-            content_type=MERGE_PATCH if method == "PATCH" else JSON,
-        )
         found = await self._api.call(
             request, self._kind.decode, budget, new_connection=True, starting=starting
         )
@@ -368,11 +346,11 @@ class CustomObjects(Generic[T]):
             raise BadAnswer(f"the answer is not {self._kind.name} {known.id.name}")
         return self._learn(found)
 
-    def _path(self, namespace: str, name: str, subresource: str = "") -> str:
-        return self._kind.resource.path(namespace, name, subresource)
-
-    def _asked(self, verb: str, namespace: str) -> RequestedRight:
-        return RequestedRight(verb, self._kind.resource.plural, namespace)
+    def _request(self, verb: str, namespace: str, *where: str, **more: Any) -> ApiRequest:  # noqa: ANN401
+        """Returns the request for this verb; messages name the namespace and not the object."""
+        resource = self._kind.resource
+        made = resource.request(verb, namespace, *where, **more)
+        return replace(made, asked=RequestedRight(verb, resource.plural, namespace))
 
 
 def _precondition(known: Pause | ScaleRequest) -> dict[str, Any]:

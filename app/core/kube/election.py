@@ -29,7 +29,7 @@ from app.core.clock import Clock
 from app.core.errors import BadAnswer, ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
 from app.core.kube.decoding.envelope import Raw
 from app.core.kube.resources import LEASES
-from app.core.kube.seed_api import Budget, SeedApi
+from app.core.kube.seed_api import Budget, SeedApi, or_none
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Leadership, Preparation
@@ -97,10 +97,7 @@ class LeaseStore:
 
     async def read(self, within: float) -> LeaseRecord | None:
         """Reads the Lease; returns None if it does not exist."""
-        try:
-            return await self._ask("get", None, within)
-        except NotFound:
-            return None
+        return await or_none(self._ask("get", None, within))
 
     async def create(self, spec: dict[str, Any], within: float) -> LeaseRecord:
         """Creates the Lease.

@@ -4,7 +4,7 @@ One reflector per kind covers all namespaces. Secrets and dependents are watched
 one watch for each name, and every object is decoded to the few fields that rules read (rules 3.2).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from random import Random
@@ -30,7 +30,7 @@ from app.core.kube.resources import (
     metadata,
     pages,
 )
-from app.core.kube.seed_api import Budget, SeedApi
+from app.core.kube.seed_api import Budget, SeedApi, or_none
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, MachineView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
@@ -165,7 +165,7 @@ class SeedCluster:
     async def read_cluster(self, namespace: str, *, urgent: bool = False) -> ClusterView | None:
         """Reads the Cluster; returns None if it does not exist."""
         budget = Budget.of(urgent=urgent)
-        return await _or_none(self._get(CLUSTERS, "", namespace, seed_objects.cluster, budget))
+        return await or_none(self._get(CLUSTERS, "", namespace, seed_objects.cluster, budget))
 
     async def read_secret(
         self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
@@ -175,7 +175,7 @@ class SeedCluster:
         if name is None:
             return None
         decode, budget = seed_objects.secret_of(route), Budget.of(urgent=urgent)
-        return await _or_none(self._get(SECRETS, namespace, name, decode, budget))
+        return await or_none(self._get(SECRETS, namespace, name, decode, budget))
 
     async def read_machines(
         self, namespace: str, *, urgent: bool = False
@@ -201,7 +201,7 @@ class SeedCluster:
         """Reads a dependent; returns None if it does not exist."""
         resource, budget = await self._find(ref, urgent=urgent, spare=spare)
         decode = seed_objects.workload(ref)
-        return await _or_none(self._get(resource, namespace, ref.name, decode, budget))
+        return await or_none(self._get(resource, namespace, ref.name, decode, budget))
 
     async def read_scale(
         self, namespace: str, ref: ResourceRef, *, urgent: bool = False, spare: bool = False
@@ -328,14 +328,6 @@ class SeedCluster:
         where = (namespace, ref.name, subresource)
         request = resource.request("patch", *where, within=budget.within, body=patch.body())
         return await self._api.call(request, decode, budget, new_connection=True, starting=starting)
-
-
-async def _or_none(read: Awaitable[T]) -> T | None:
-    """Returns what `read` returns; None if it does not exist."""
-    try:
-        return await read
-    except NotFound:
-        return None
 
 
 def _worst(states: list[WatchState]) -> WatchState:

@@ -506,3 +506,11 @@ class SeedApi:
         if abs(self.clock_skew) > MOST_SKEW and now - self._skew_reported > _SKEW_REPORTED_EVERY:
             self._skew_reported = now
             log.warning("our clock and the seed's differ", seconds=round(self.clock_skew, 1))
+
+
+async def or_none(read: Awaitable[T]) -> T | None:
+    """Returns what `read` returns; None if it does not exist."""
+    try:
+        return await read
+    except NotFound:
+        return None

@@ -106,6 +106,8 @@ class Link:
 
     origin: str
     client: ApiClient
+    credential: ShootCredential
+    """The one that it was made with; of those that came later only the token differs."""
     nodes_paged_until: float = float("-inf")
 
 
@@ -239,7 +241,6 @@ class _KnownCredential:
 
     secret: SecretView
     outcome: ShootCluster | CredentialRefused
-    credential: ShootCredential | None = None
     link: Link | None = None
 
 
@@ -329,13 +330,13 @@ class ShootConnector:
                 before.link.client.close()
             return _KnownCredential(secret, refused)
         shoot = ShootCluster(link, credential.token, self._clock, self._requests, secret.route)
-        return _KnownCredential(secret, shoot, credential, link)
+        return _KnownCredential(secret, shoot, link)
 
     async def _link(
         self, credential: ShootCredential, before: _KnownCredential | None, secret: SecretView
     ) -> Link:
-        if before and before.link and before.credential:
-            if credential.same_server(before.credential):
+        if before and before.link:
+            if credential.same_server(before.link.credential):
                 return before.link
             before.link.client.close()
         consumer = self.consumer(secret.namespace)
@@ -347,7 +348,7 @@ class ShootConnector:
         origin = f"https://{credential.host}:{credential.port}"
         pool = self._pools[secret.route]
         client = ApiClient(pool, origin, context, limits=self._limits, consumer=consumer)
-        return Link(origin, client)
+        return Link(origin, client, credential)
 
     def session(
         self, seed: SeedCluster, namespace: str, route: Route, secret_name: str

@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import Any, Final
 
-from app.core.errors import Forbidden, NotFound, Unauthorized
+from app.core.errors import Forbidden, Unauthorized
 from app.core.kube import resources
 from app.core.kube.connections import MIB
 from app.core.kube.decoding import envelope, pod_objects
 from app.core.kube.reflector import ObjectKey, Reflector
 from app.core.kube.resources import PODS
-from app.core.kube.seed_api import Budget, SeedApi
+from app.core.kube.seed_api import Budget, SeedApi, or_none
 from app.core.model.names import LabelSelector
 from app.core.model.weeding import PodView, ServiceKey, SliceView
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
@@ -189,10 +189,7 @@ class WeederSeed:
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
         """Reads a pod live, on the caller's budget; returns None if it does not exist."""
         request = PODS.request("get", namespace, name, most=ONE_POD)
-        try:
-            return await self._api.call(request, pod_objects.pod, Budget.PACED)
-        except NotFound:
-            return None
+        return await or_none(self._api.call(request, pod_objects.pod, Budget.PACED))
 
     async def any_pod(self, selector: LabelSelector) -> bool:
         """Returns whether any pod in any namespace matches, by one request with `limit=1`."""

@@ -67,7 +67,7 @@ class StateInputs:
     """The decision on the last probe; None before the first."""
     any_expired: bool = False
     """A candidate lease was expired at the last reading."""
-    asked: LastDirection | None = None
+    last_direction: LastDirection | None = None
     """None while nothing has been asked for yet."""
     vanished: bool = False
     """At the last probe no lease counted any more (`vanished`)."""
@@ -117,11 +117,11 @@ def _state(facts: StateInputs) -> ShootState:
 
 def _scale_down_wanted(facts: StateInputs) -> bool:
     """Whether a scale-down is wanted: overrides keep it back, or it was asked for before the last nodes were lost."""
-    decision, asked = facts.decision, facts.asked
+    decision, last = facts.decision, facts.last_direction
     if decision is None:
         return False
     if facts.vanished or decision.reason is VerdictReason.ONE_CANDIDATE:
-        return asked is not None and asked.verdict is Verdict.SCALE_DOWN
+        return last is not None and last.verdict is Verdict.SCALE_DOWN
     return decision.reason in _BY_PEOPLE and decision.would_be is Verdict.SCALE_DOWN
 
 
@@ -133,15 +133,15 @@ def _of_probe(facts: StateInputs, decision: Decision) -> ShootState:
     if decision.reason in _FAILING or facts.scaling_failed:
         return ShootState.FAILING
     if facts.vanished:  # the shoot stays what it was when some leases counted
-        asked = facts.asked
-        well = asked is not None and asked.verdict is Verdict.SCALE_UP and not asked.any_expired
+        last = facts.last_direction
+        well = last is not None and last.verdict is Verdict.SCALE_UP and not last.any_expired
     else:
         well = decision.would_be is Verdict.SCALE_UP or decision.reason in _TOO_FEW
         well = well and not facts.any_expired
     return ShootState.HEALTHY if well else ShootState.SUSPECT
 
 
-def asked(
+def last_direction(
     before: LastDirection | None, result: Tally | PathReading | Failure, decision: Decision
 ) -> LastDirection | None:
     """What was last asked for, after a probe that led to `decision`; `before` if that probe asks for nothing."""

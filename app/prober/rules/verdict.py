@@ -306,8 +306,8 @@ def unconfirmed(again: Decision, first: Decision) -> VerdictOutcome:
     return VerdictOutcome(decision, NO_RESULTS)
 
 
-def _held(asked: Decision, reason: VerdictReason, why: str) -> Decision:
-    return replace(asked, verdict=Verdict.HOLD, reason=reason, message=f"{asked.message}; {why}")
+def _held(made: Decision, reason: VerdictReason, why: str) -> Decision:
+    return replace(made, verdict=Verdict.HOLD, reason=reason, message=f"{made.message}; {why}")
 
 
 def _obstacle(preconditions: Preconditions, direction: Direction) -> Obstacle | None:

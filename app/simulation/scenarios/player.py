@@ -58,7 +58,8 @@ class Player:
         self._scenario = scenario
         self._speed = speed
         self._namespaces = {part.name: part.namespace for part in parts}
-        self._turn = [part.name for part in parts if not part.own]
+        own = {part.name for part in scenario.own}
+        self._turn = [part.name for part in parts if part.name not in own]
         self._performances: dict[int, Performance] = {}
         self._audience: list[Audience] = []
         self._changed = asyncio.Condition()

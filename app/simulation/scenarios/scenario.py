@@ -122,16 +122,26 @@ def _fit_shares(zones: tuple[Zone, ...], info: ValidationInfo) -> tuple[Zone, ..
     return zones
 
 
+PREFIX: Final = "shoot--demo--"
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
 @dataclass(frozen=True, slots=True)
-class OwnShoot:
-    """A shoot that a scenario defines for the scenes that name it."""
+class Part:
+    """A shoot that takes part; a scenario brings some along for the scenes that name them."""
 
     __pydantic_config__: ClassVar = KEYS
 
     name: Annotated[Label, AfterValidator(_not_all)]
+    """The short name."""
     nodes: Annotated[int, Strict(), whole(LEAST_NODES, MOST_NODES)] = 10
     zones: Annotated[tuple[Zone, ...], Field(min_length=1), AfterValidator(_fit_shares)] = ()
     """The distribution over zones; empty for the usual one."""
+
+    @property
+    def namespace(self) -> str:
+        """Its control-plane namespace."""
+        return PREFIX + self.name
 
 
 class DemoMode(StrEnum):
@@ -148,7 +158,7 @@ class Scenario:
     name: str
     about: str
     scenes: tuple[Scene, ...]
-    own: tuple[OwnShoot, ...] = ()
+    own: tuple[Part, ...] = ()
     mode: DemoMode = DemoMode.LEASE
     canary: bool = False
     """Whether a host outside the seed is probed, whose failure closes a gate."""
@@ -157,33 +167,12 @@ class Scenario:
 # The shoots of a simulated seed, and the zones of their nodes.
 
 
-PREFIX: Final = "shoot--demo--"
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A shoot that takes part."""
-
-    name: str
-    """The short name."""
-    nodes: int
-    zones: tuple[Zone, ...] = ()
-    own: bool = False
-    """Whether it takes part only in scenes that name it."""
-
-    @property
-    def namespace(self) -> str:
-        """Its control-plane namespace."""
-        return PREFIX + self.name
-
-
 def short(namespace: str) -> str:
     """Returns the short name of a shoot."""
     return namespace.removeprefix(PREFIX)
 
 
-def cast(count: int, nodes: int, own: Sequence[OwnShoot] = ()) -> tuple[Part, ...]:
+def cast(count: int, nodes: int, own: Sequence[Part] = ()) -> tuple[Part, ...]:
     """Shoots a to z, s26, s27 and so on with `nodes` nodes each, then the scenario's own.
 
     Args:
@@ -195,7 +184,7 @@ def cast(count: int, nodes: int, own: Sequence[OwnShoot] = ()) -> tuple[Part, ..
     numbers = range(len(_LETTERS), count + len(own) + 1)  # after a to z
     free = (name for name in (*_LETTERS, *(f"s{each}" for each in numbers)) if name not in taken)
     ordinary = [Part(next(free), nodes) for _ in range(max(count - len(own), 1))]
-    return (*ordinary, *(Part(each.name, each.nodes, each.zones, own=True) for each in own))
+    return (*ordinary, *own)
 
 
 def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> None:
@@ -215,7 +204,7 @@ def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> N
             world.shoot(part.namespace).fleet.of(node).zone = zone
 
 
-def zones_of(own: OwnShoot | None) -> frozenset[str]:
+def zones_of(own: Part | None) -> frozenset[str]:
     """Returns the zones of a shoot's nodes: of one that the scenario defines, or of any other (None)."""
     zones = own.zones if own is not None else ()
     return frozenset(zone.name for zone in zones) or frozenset(ZONES)
@@ -337,7 +326,7 @@ class ScenarioKeys:
     scenes: Annotated[tuple[SceneKeys, ...], Field(min_length=1)]
     mode: DemoMode = DemoMode.LEASE
     canary: Switch = False
-    shoots: Annotated[tuple[OwnShoot, ...], Field(min_length=1)] = ()
+    shoots: Annotated[tuple[Part, ...], Field(min_length=1)] = ()
 
 
 def read_scenario(path: Path, shoots: int) -> Scenario:
@@ -379,7 +368,7 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
             file.mistake(("shoots", index, "name"), f"there is a shoot {name} already")
         if isinstance(name, str):
             zones = [Zone(str(each.get("name")), 0) for _, each in _mappings(shoot.get("zones"))]
-            own[name] = OwnShoot(name, LEAST_NODES, tuple(zones))
+            own[name] = Part(name, LEAST_NODES, tuple(zones))
     names = [part.name for part in cast(shoots, LEAST_NODES, [*own.values()])]
     for index, scene in _mappings(file.values.get("scenes")):
         _check_scene(file, ("scenes", index), scene, names, own)
@@ -410,7 +399,7 @@ def _check_scene(
     path: Path_,
     scene: Values,
     names: Sequence[str],
-    own: dict[str, OwnShoot],
+    own: dict[str, Part],
 ) -> None:
     """Checks whom a scene names, and that its options are some of its action's."""
     action, name = ACTIONS.get(str(scene.get("do"))), scene.get("do")

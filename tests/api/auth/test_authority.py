@@ -100,21 +100,3 @@ async def test_of_what_can_be_no_namespace_nobody_is_asked(by_seed, reviewer, na
     found = await refusal(by_seed, ALICE, Call.READ_SHOOT, namespace)
     assert (found.kind.status, reviewer.asked) == (404, [])
     assert namespace not in found.detail
-
-
-async def test_what_is_decided_is_counted(by_seed, by_role, reviewer, counted):
-    reviewer.rights.add(("alice", Call.LIST.access()))
-    await by_seed.check(ALICE, Call.LIST)
-    await by_role.check(Caller("ada", Role.ADMIN), Call.SCALE, SHOOT)
-    await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
-    await refusal(by_role, Caller("vera", Role.VIEWER), Call.SCALE, SHOOT)
-    await refusal(by_seed, ALICE, Call.LIST, "No Namespace")
-    assert counted() == {"allowed": 2, "denied": 2}
-    await asyncio.sleep(1.0)  # for so long a denied write that is repeated is denied unasked
-    reviewer.throttle()
-    await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
-    reviewer.away()
-    await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
-    reviewer.forbid()
-    await refusal(by_seed, ALICE, Call.SCALE, SHOOT)
-    assert counted() == {"allowed": 2, "denied": 2, "throttled": 1, "unavailable": 2}

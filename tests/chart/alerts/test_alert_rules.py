@@ -229,13 +229,16 @@ def test_each_case_expects_what_its_name_says(name):
 
 
 @EACH
-def test_a_case_shows_the_texts_as_a_person_reads_them(name):
+def test_a_case_shows_each_step_with_the_texts_as_a_person_reads_them(name):
+    """Promtool compares all labels and annotations of what fires, so that a wrong severity or text fails a case."""
     told = [
-        alert["exp_annotations"]
+        alert
         for case in cases(name)
         for each in case.get("alert_rule_test", ())
         for alert in each.get("exp_alerts", ())
     ]
-    assert told, "no case has the texts"
+    steps = {each.labels["severity"] for each in alerts().values() if each.name == name}
+    assert {each["exp_labels"]["severity"] for each in told} == steps
     for each in told:
-        assert len(each["summary"]) < 120, "a summary is the line on the telephone"
+        summary = each["exp_annotations"]["summary"]
+        assert len(summary) < 120, "a summary is the line on the telephone"

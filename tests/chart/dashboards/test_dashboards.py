@@ -2,7 +2,6 @@
 
 import json
 import re
-from functools import cache
 from typing import Final
 
 import pytest
@@ -11,6 +10,7 @@ from app.core.model.probing import ShootState
 from hack.dashboards.__main__ import files
 from hack.dashboards.grafana import COLUMNS, TAG
 from hack.dashboards.states import COLOURS
+from tests.chart.alerts.rules import page
 from tests.chart.dashboards.reading import (
     FOLDER,
     ROOT,
@@ -32,7 +32,6 @@ SUFFIXES: Final = ("_bucket", "_count", "_sum")
 METRIC: Final = re.compile(r"\b(up|ALERTS|(?:dwd|http|rest_client|leader_election)_\w+)\{")
 SELECTED: Final = re.compile(r"(\w+)\{([^{}]*)\}")
 GROUPED: Final = re.compile(r"\b(?:by|on) \(([^()]*)\)")
-ROW: Final = re.compile(r"^\| `(\w+)` \| (\w+) \| *([^|]*?) *\| (.*) \|$", re.MULTILINE)
 VALUES: Final = {
     "seed_label": "seed",
     "seed": ".*",
@@ -46,25 +45,15 @@ VALUES: Final = {
 }
 
 
-@cache
-def documented() -> dict[str, set[str]]:
+def documented() -> dict[str, frozenset[str]]:
     """The labels of each metric in docs/metrics.md."""
-    page = (ROOT / "docs/metrics.md").read_text()
-    found = {name: set(re.findall(r"`(\w+)`", labels)) for name, _, labels, _ in ROW.findall(page)}
-    assert len(found) > 30, "the page is written in another way now"
-    return found
+    return {row.name: row.labels for row in page().values()}
 
 
 def labels_of(metric: str) -> set[str]:
-    """All labels that the series of a metric can have."""
-    if metric in OF_PROMETHEUS:
-        return OF_PROMETHEUS[metric] | OF_TARGETS
-    known = documented()
-    for suffix in ("", *SUFFIXES):
-        if metric.endswith(suffix) and metric.removesuffix(suffix) in known:
-            own = known[metric.removesuffix(suffix)]
-            return own | OF_TARGETS | ({"le"} if suffix == "_bucket" else set())
-    raise AssertionError(f"{metric} is not in docs/metrics.md")
+    """All labels that the series of a metric can have; KeyError where it is not in docs/metrics.md."""
+    own = OF_PROMETHEUS.get(metric) or page()[metric].labels
+    return {*own, *OF_TARGETS} | ({"le"} if metric.endswith("_bucket") else set())
 
 
 def test_the_files_are_what_python_m_hack_dashboards_writes():

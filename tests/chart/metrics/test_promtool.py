@@ -1,12 +1,11 @@
 """What Prometheus's own tool says of the metrics of a real process."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.chart.tools import Tool
-from tests.service.seeded import SHOOTS, Seeded, seeded
+from tests.service.seeded import SHOOTS, seeded
 
 pytestmark = [
     pytest.mark.real,
@@ -30,34 +29,20 @@ def filled(text: str) -> str:
     return "".join(found)
 
 
-@pytest.fixture
-async def process(tmp_path: Path) -> AsyncIterator[Seeded]:
-    """One that has answered calls of the API."""
-    async with seeded(tmp_path) as found:
+async def test_it_has_nothing_to_say_about_what_a_process_serves_and_would_if_it_were_otherwise(
+    tmp_path: Path, promtool: Tool
+) -> None:
+    """Of a process that has answered calls of the API."""
+    async with seeded(tmp_path) as process:
         for path in ("/api/v1/shoots", f"/api/v1/shoots/{SHOOTS[0]}", "/nowhere"):
-            await found.get("api", path)
-        yield found
-
-
-async def test_it_has_nothing_to_say_about_what_a_process_serves(
-    process: Seeded, promtool: Tool
-) -> None:
-    served = await process.metrics("text/plain")
+            await process.get("api", path)
+        served = await process.metrics("text/plain")
     assert served.status == 200
-    assert promtool("check", "metrics", stdin=filled(served.text)) == ""
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("# HELP dwd_watch_restarts_total", "# "), "no help text"),
-        ((COUNTER, COUNTER.replace("counter", "gauge")), "should not have"),
-    ],
-)
-async def test_it_would_say_so_if_one_were_not_as_it_should_be(
-    process: Seeded, promtool: Tool, change: tuple[str, str], said: str
-) -> None:
-    served = await process.metrics("text/plain")
-    assert change[0] in served.text
-    changed = filled(served.text).replace(*change)
-    assert said in promtool.refusal("check", "metrics", stdin=changed)
+    text = filled(served.text)
+    assert promtool("check", "metrics", stdin=text) == ""
+    for there, instead, said in (
+        ("# HELP dwd_watch_restarts_total", "# ", "no help text"),
+        (COUNTER, COUNTER.replace("counter", "gauge"), "should not have"),
+    ):
+        assert there in text
+        assert said in promtool.refusal("check", "metrics", stdin=text.replace(there, instead))

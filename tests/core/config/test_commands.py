@@ -24,7 +24,7 @@ from app.core.config.settings import (
     VersionSettings,
     WeederSettings,
 )
-from app.core.config.values import FileKind, LogLevel
+from app.core.config.values import FileKind
 from app.core.errors import ConfigurationError
 
 HERE = Path(__file__).parent
@@ -84,31 +84,6 @@ def test_each_command_has_settings_of_its_own(words, settings):
 def test_files_to_check_are_the_arguments():
     command = read("check-config", "--kind=prober", "f", "g")
     assert (command.rest, command.settings.kind) == (("f", "g"), FileKind.PROBER)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        (
-            *("prober", "--kube-api-qps=20.0", "--kube-api-burst=100"),
-            *("--enable-leader-election=true", "--zap-log-level=INFO"),
-        ),
-        ("weeder", "--enable-leader-election=true"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_the_command_lines_of_gardener_are_taken_without_a_word(words):
-    file = "/etc/dependency-watchdog/config/dep-config.yaml"
-    cluster = {"PATH": "/bin", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    command = read(*words, f"--config-file={file}", environ=cluster)
-    found = command.settings
-    assert command.warnings == ()
-    assert found.config_file == Path(file)
-    assert found.enable_leader_election
-    assert found.exposure.address.loopback, "it has no certificate"
-    if words[0] == "prober":
-        assert (found.kube_api_qps, found.kube_api_burst) == (20.0, 100)
-        assert found.log_level is LogLevel.INFO
 
 
 @pytest.mark.parametrize(

@@ -44,63 +44,47 @@ WELL, ILL, CUT = (
     LastDirection(DOWN, any_expired=True),
 )
 
+
+def seen(verdict, reason, would_be=None, *, last=None, **more):
+    """A probe that led to this decision; `last` was asked for before."""
+    return StateInputs(decision(verdict, reason, would_be), last_direction=last, **more)
+
+
+def late(reason, would_be=None):
+    """Leases are expired, and were already."""
+    return seen(HOLD, reason, would_be, last=CUT, any_expired=True)
+
+
+def vanished(last):
+    """No lease counts any more."""
+    return seen(HOLD, VerdictReason.NO_CANDIDATES, last=last, vanished=True)
+
+
 LOOKS: Final = {
     "none yet": StateInputs(),
-    "all fresh": StateInputs(GOOD, asked=WELL),
-    "all fresh, counted": StateInputs(decision(HOLD, VerdictReason.COUNTING, UP), asked=WELL),
-    "some expired": StateInputs(SOME, any_expired=True, asked=ILL),
-    "unknown": StateInputs(decision(HOLD, VerdictReason.UNKNOWN_LEASES), asked=CUT),
-    "expired": StateInputs(BAD, any_expired=True, asked=CUT),
-    "expired, counted": StateInputs(
-        decision(HOLD, VerdictReason.COUNTING, DOWN), any_expired=True, asked=CUT
-    ),
-    "expired, gated": StateInputs(
-        decision(HOLD, VerdictReason.GATED, DOWN), any_expired=True, asked=CUT
-    ),
-    "expired, in a pause": StateInputs(
-        decision(HOLD, VerdictReason.PAUSED, DOWN), any_expired=True, asked=CUT
-    ),
-    "expired, in a hold": StateInputs(
-        decision(HOLD, VerdictReason.HELD, DOWN), any_expired=True, asked=CUT
-    ),
-    "expired, ignored": StateInputs(
-        decision(HOLD, VerdictReason.IGNORED, DOWN), any_expired=True, asked=CUT
-    ),
-    "fresh, in a pause": StateInputs(decision(HOLD, VerdictReason.PAUSED, UP), asked=WELL),
-    "one, unknown, before: fresh": StateInputs(
-        decision(HOLD, VerdictReason.ONE_CANDIDATE), asked=WELL
-    ),
-    "one, expired, before: expired": StateInputs(
-        decision(HOLD, VerdictReason.ONE_CANDIDATE), any_expired=True, asked=CUT
-    ),
-    "there never were any": StateInputs(decision(HOLD, VerdictReason.NO_CANDIDATES)),
-    "vanished, nothing before": StateInputs(
-        decision(HOLD, VerdictReason.NO_CANDIDATES), vanished=True
-    ),
-    "vanished, before: fresh": StateInputs(
-        decision(HOLD, VerdictReason.NO_CANDIDATES), asked=WELL, vanished=True
-    ),
-    "vanished, before: some expired": StateInputs(
-        decision(HOLD, VerdictReason.NO_CANDIDATES), asked=ILL, vanished=True
-    ),
-    "vanished, before: expired": StateInputs(
-        decision(HOLD, VerdictReason.NO_CANDIDATES), asked=CUT, vanished=True
-    ),
-    "all gone, before: expired": StateInputs(
-        decision(UP, VerdictReason.NO_NODES), asked=CUT, vanished=True
-    ),
-    "unreachable, before: fresh": StateInputs(
-        decision(HOLD, VerdictReason.UNREACHABLE), asked=WELL
-    ),
-    "unreachable, before: expired": StateInputs(
-        decision(HOLD, VerdictReason.UNREACHABLE), any_expired=True, asked=CUT
-    ),
-    "throttled, before: expired": StateInputs(
-        decision(HOLD, VerdictReason.THROTTLED), any_expired=True, asked=CUT
-    ),
-    "thrown away, before: fresh": StateInputs(
-        decision(HOLD, VerdictReason.STALE_READING), asked=WELL
-    ),
+    "all fresh": StateInputs(GOOD, last_direction=WELL),
+    "all fresh, counted": seen(HOLD, VerdictReason.COUNTING, UP, last=WELL),
+    "some expired": StateInputs(SOME, any_expired=True, last_direction=ILL),
+    "unknown": seen(HOLD, VerdictReason.UNKNOWN_LEASES, last=CUT),
+    "expired": StateInputs(BAD, any_expired=True, last_direction=CUT),
+    "expired, counted": late(VerdictReason.COUNTING, DOWN),
+    "expired, gated": late(VerdictReason.GATED, DOWN),
+    "expired, in a pause": late(VerdictReason.PAUSED, DOWN),
+    "expired, in a hold": late(VerdictReason.HELD, DOWN),
+    "expired, ignored": late(VerdictReason.IGNORED, DOWN),
+    "fresh, in a pause": seen(HOLD, VerdictReason.PAUSED, UP, last=WELL),
+    "one, unknown, before: fresh": seen(HOLD, VerdictReason.ONE_CANDIDATE, last=WELL),
+    "one, expired, before: expired": late(VerdictReason.ONE_CANDIDATE),
+    "there never were any": seen(HOLD, VerdictReason.NO_CANDIDATES),
+    "vanished, nothing before": vanished(None),
+    "vanished, before: fresh": vanished(WELL),
+    "vanished, before: some expired": vanished(ILL),
+    "vanished, before: expired": vanished(CUT),
+    "all gone, before: expired": seen(UP, VerdictReason.NO_NODES, last=CUT, vanished=True),
+    "unreachable, before: fresh": seen(HOLD, VerdictReason.UNREACHABLE, last=WELL),
+    "unreachable, before: expired": late(VerdictReason.UNREACHABLE),
+    "throttled, before: expired": late(VerdictReason.THROTTLED),
+    "thrown away, before: fresh": seen(HOLD, VerdictReason.STALE_READING, last=WELL),
 }
 """What the last probe said, and what was known before it."""
 
@@ -285,7 +269,7 @@ TERMINATING: Final = {Exclusion.MACHINE_TERMINATING: 3}
     ],
 )
 def test_a_probe_that_asks_for_nothing_leaves_what_was_asked_for_before(before, result, made):
-    assert state.asked(before, result, made) == before
+    assert state.last_direction(before, result, made) == before
 
 
 @pytest.mark.parametrize("before", [None, WELL, CUT])
@@ -307,7 +291,7 @@ def test_a_probe_that_asks_for_nothing_leaves_what_was_asked_for_before(before, 
 def test_what_was_asked_for_last_is_remembered_whether_or_not_it_was_done(
     before, result, made, expected
 ):
-    assert state.asked(before, result, made) == expected
+    assert state.last_direction(before, result, made) == expected
 
 
 @pytest.mark.parametrize(
