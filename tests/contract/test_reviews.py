@@ -32,9 +32,9 @@ async def test_a_token_is_its_owner_s_for_the_audience_that_it_was_made_for_alon
             assert (bool(caller.uid), caller.role) == (True, None)
 
 
-@pytest.mark.parametrize("token", ["", "nonsense", "a.b.c", "ü", "x" * 8000])
-async def test_what_is_no_token_is_nobody_s(reviewing, token):
-    assert await reviewing.reviewer.authenticate(token) is None
+async def test_what_is_no_token_is_nobody_s(reviewing):
+    for token in ("", "nonsense", "a.b.c", "ü", "x" * 8000):
+        assert await reviewing.reviewer.authenticate(token) is None, token
 
 
 async def test_a_token_is_nobody_s_when_it_was_changed_and_when_its_owner_is_gone(reviewing):

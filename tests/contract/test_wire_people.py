@@ -1,6 +1,7 @@
 """Pauses and ScaleRequests on the wire, word by word: what the simulation says is what kube-apiserver says."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -28,8 +29,8 @@ def written(kind, spec=None, name="a", **metadata):
     }
 
 
-async def made(arena, wire, kind="Pause", spec=None, **changes):
-    answer = await wire.ask("POST", at(arena, kind), written(kind, spec) | changes)
+async def made(arena, wire, kind="Pause", spec=None, name="a", **changes):
+    answer = await wire.ask("POST", at(arena, kind), written(kind, spec, name) | changes)
     assert answer.status == 201, answer.text
     return answer.json
 
@@ -96,99 +97,97 @@ HOLD = "hold must be a duration from 0s to 24h in the units h, m, s and ms, such
 BLANK = "reason is blank: say why, in 1 to 500 characters"
 
 
-@pytest.mark.parametrize(
-    ("spec", "wrong"),
-    [
-        (3, ["spec TypeInvalid"]),
-        ([], ["spec TypeInvalid"]),
-        ({}, ["spec.reason Required"]),
-        ({"reason": None}, ["spec.reason Required"]),
-        ({"reason": ""}, ["spec.reason Invalid", "spec.reason Invalid"]),
-        ({"reason": " \t"}, ["spec.reason Invalid"]),
-        ({"reason": "\n\t\u00a0\u2003"}, ["spec.reason Invalid"]),
-        ({"reason": 1}, ["spec.reason TypeInvalid"]),
-        ({"reason": True}, ["spec.reason TypeInvalid"]),
-        ({"reason": {}}, ["spec.reason TypeInvalid"]),
-        *(({"reason": each * 501}, ["spec.reason TooLong"]) for each in "xü"),
-        ({"reason": "x", "scope": "No"}, ["spec.scope NotSupported"]),
-        ({"reason": "x", "scope": 1}, ["spec.scope NotSupported", "spec.scope TypeInvalid"]),
-        ({"reason": "x", "author": ""}, ["spec.author Invalid"]),
-        ({"reason": "x", "author": "x" * 254}, ["spec.author TooLong"]),
-        *(
-            ({"reason": "x", "until": until}, ["spec.until TypeInvalid"])
-            for until in (
-                *("", "tomorrow", "2030-01-01", "2030-01-01 00:00:00Z", "2030-02-30T00:00:00Z"),
-                *("2030-01-01T24:00:00Z", "2030-01-01T00:00:00", 1),
-            )
-        ),
-    ],
-)
-async def test_a_pause_that_is_wrong_is_not_created(arena, wire, spec, wrong):
-    answer = await wire.ask("POST", at(arena, "Pause"), written("Pause", spec))
-    assert causes(answer, "Pause") == wrong
-    if wrong == ["spec.reason Invalid"]:
-        assert BLANK in answer.json["message"]
+WRONG_PAUSES = [
+    (3, ["spec TypeInvalid"]),
+    ([], ["spec TypeInvalid"]),
+    ({}, ["spec.reason Required"]),
+    ({"reason": None}, ["spec.reason Required"]),
+    ({"reason": ""}, ["spec.reason Invalid", "spec.reason Invalid"]),
+    ({"reason": " \t"}, ["spec.reason Invalid"]),
+    ({"reason": "\n\t\u00a0\u2003"}, ["spec.reason Invalid"]),
+    ({"reason": 1}, ["spec.reason TypeInvalid"]),
+    ({"reason": True}, ["spec.reason TypeInvalid"]),
+    ({"reason": {}}, ["spec.reason TypeInvalid"]),
+    *(({"reason": each * 501}, ["spec.reason TooLong"]) for each in "xü"),
+    ({"reason": "x", "scope": "No"}, ["spec.scope NotSupported"]),
+    ({"reason": "x", "scope": 1}, ["spec.scope NotSupported", "spec.scope TypeInvalid"]),
+    ({"reason": "x", "author": ""}, ["spec.author Invalid"]),
+    ({"reason": "x", "author": "x" * 254}, ["spec.author TooLong"]),
+    *(
+        ({"reason": "x", "until": until}, ["spec.until TypeInvalid"])
+        for until in (
+            *("", "tomorrow", "2030-01-01", "2030-01-01 00:00:00Z", "2030-02-30T00:00:00Z"),
+            *("2030-01-01T24:00:00Z", "2030-01-01T00:00:00", 1),
+        )
+    ),
+]
+"""What is wrong, and which causes are named."""
+
+
+async def test_a_pause_that_is_wrong_is_not_created(arena, wire):
+    for spec, wrong in WRONG_PAUSES:
+        answer = await wire.ask("POST", at(arena, "Pause"), written("Pause", spec))
+        assert causes(answer, "Pause") == wrong, spec
+        if wrong == ["spec.reason Invalid"]:
+            assert BLANK in answer.json["message"]
     assert failure(await wire.get(at(arena, "Pause", "a"))) == (404, "NotFound")
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
+async def test_a_pause_that_is_right_is_created(arena, wire):
+    right = [
         {"reason": "ü" * 500, "author": "x" * 253},
         {"reason": "x", "scope": "scaleDown", "until": "2001-01-01T00:00:00Z"},
         {"reason": "\tx ", "until": "2030-01-01T00:00:00.123456+02:00"},
         {"reason": "x", "until": "2030-01-01t23:59:59z"},
-    ],
-)
-async def test_a_pause_that_is_right_is_created(arena, wire, spec):
-    assert (await made(arena, wire, "Pause", spec))["spec"] == {"scope": "all", **spec}
+    ]
+    for number, spec in enumerate(right):
+        found = await made(arena, wire, "Pause", spec, name=f"a{number}")
+        assert found["spec"] == {"scope": "all", **spec}
 
 
-@pytest.mark.parametrize(
-    ("changes", "wrong"),
-    [
-        ({"direction": None, "reason": None}, ["spec.direction Required", "spec.reason Required"]),
-        ({"direction": "up"}, ["spec.direction NotSupported"]),
-        *(({"force": each}, ["spec.force TypeInvalid"]) for each in ("yes", 1)),
-        ({"hold": 5}, ["spec.hold TypeInvalid"]),
-        ({"hold": "1h" * 17}, ["spec.hold TooLong"]),
-        *(
-            ({"hold": hold}, ["spec.hold Invalid"])
-            for hold in (
-                *("24h1s", "-1s", "30", "1d", "", "86400.001s", "0", "1us", "1h ", " 1h", "+1h"),
-                *(
-                    "1h\n",
-                    "99999999999999h",
-                    "m",
-                    "-0s",
-                    "168h",
-                    "1w",
-                    "30 m",
-                    "1H",
-                    ".5h",
-                    "1,5h",
-                    "1e3s",
-                ),
-            )
-        ),
-        ({"hold": "25h", "reason": " "}, ["spec.hold Invalid", "spec.reason Invalid"]),
-    ],
-    ids=repr,
-)
-async def test_a_scale_request_that_is_wrong_is_not_created(arena, wire, changes, wrong):
-    body = written("ScaleRequest", GOOD["ScaleRequest"] | changes)
-    answer = await wire.ask("POST", at(arena, "ScaleRequest"), body)
-    assert causes(answer, "ScaleRequest") == wrong
-    assert (HOLD in answer.json["message"]) is ("spec.hold Invalid" in wrong)
+WRONG_REQUESTS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"direction": None, "reason": None}, ["spec.direction Required", "spec.reason Required"]),
+    ({"direction": "up"}, ["spec.direction NotSupported"]),
+    *(({"force": each}, ["spec.force TypeInvalid"]) for each in ("yes", 1)),
+    ({"hold": 5}, ["spec.hold TypeInvalid"]),
+    ({"hold": "1h" * 17}, ["spec.hold TooLong"]),
+    *(
+        ({"hold": hold}, ["spec.hold Invalid"])
+        for hold in (
+            *("24h1s", "-1s", "30", "1d", "", "86400.001s", "0", "1us", "1h ", " 1h", "+1h"),
+            *("1h\n", "99999999999999h", "m", "-0s", "168h", "1w", "30 m", "1H", ".5h", "1,5h"),
+            "1e3s",
+        )
+    ),
+    ({"hold": "25h", "reason": " "}, ["spec.hold Invalid", "spec.reason Invalid"]),
+]
+"""What is wrong with one that is right otherwise, and which causes are named."""
 
 
-@pytest.mark.parametrize(
-    "hold",
-    ["0s", "24h", "1.5h", "1h30m", "86400s", "100ms", "1440m0s", "23h59m60s", "0.5s", "1h1h"],
-)
-async def test_a_hold_may_be_from_nothing_to_a_day(arena, wire, hold):
-    spec = {**GOOD["ScaleRequest"], "hold": hold, "force": True}
-    assert (await made(arena, wire, "ScaleRequest", spec))["spec"] == spec
+async def test_a_scale_request_that_is_wrong_is_not_created(arena, wire):
+    for changes, wrong in WRONG_REQUESTS:
+        body = written("ScaleRequest", GOOD["ScaleRequest"] | changes)
+        answer = await wire.ask("POST", at(arena, "ScaleRequest"), body)
+        assert causes(answer, "ScaleRequest") == wrong, changes
+        assert (HOLD in answer.json["message"]) is ("spec.hold Invalid" in wrong), changes
+
+
+async def test_a_hold_may_be_from_nothing_to_a_day(arena, wire):
+    holds = [
+        "0s",
+        "24h",
+        "1.5h",
+        "1h30m",
+        "86400s",
+        "100ms",
+        "1440m0s",
+        "23h59m60s",
+        "0.5s",
+        "1h1h",
+    ]
+    for number, hold in enumerate(holds):
+        spec = {**GOOD["ScaleRequest"], "hold": hold, "force": True}
+        assert (await made(arena, wire, "ScaleRequest", spec, name=f"a{number}"))["spec"] == spec
 
 
 async def test_a_kind_cannot_be_patched_away(arena, wire):
@@ -267,46 +266,48 @@ async def test_a_status_is_merged_and_cleared_by_a_patch(arena, wire):
 STEP = {"resource": "a", "level": 0, "phase": "Done"}
 
 
-@pytest.mark.parametrize(
-    ("status", "wrong"),
-    [
-        ({"phase": "No"}, ["status.phase NotSupported"]),
-        ({"message": "m" * 1025}, ["status.message TooLong"]),
-        ({"observedBy": "x" * 254}, ["status.observedBy TooLong"]),
-        ({"startedAt": "now"}, ["status.startedAt TypeInvalid"]),
-        ({"endedAt": 5}, ["status.endedAt TypeInvalid"]),
-        ({"holdUntil": ""}, ["status.holdUntil TypeInvalid"]),
-        ({"steps": {}}, ["status.steps TypeInvalid"]),
-        ({"steps": [STEP] * 65}, ["status.steps TooMany"]),
-        (
-            {"steps": [{}, 3]},
-            [
-                *(f"status.steps[0].{each} Required" for each in ("level", "phase", "resource")),
-                "status.steps[1] TypeInvalid",
-            ],
-        ),
-        *(
-            ({"steps": [STEP | {name: value}]}, [f"status.steps[0].{name} {why}"])
-            for name, value, why in (
-                ("level", 1.5, "TypeInvalid"),
-                ("level", -1, "Invalid"),
-                ("after", -1, "Invalid"),
-                ("before", 1.5, "TypeInvalid"),
-                ("resource", "x" * 321, "TooLong"),
-                ("message", "x" * 1025, "TooLong"),
-                ("phase", "Succeeded", "NotSupported"),
-                ("writtenAt", "now", "TypeInvalid"),
-            )
-        ),
-    ],
-)
-async def test_a_status_that_is_wrong_is_not_written(arena, wire, status, wrong):
+WRONG_STATUSES = [
+    ({"phase": "No"}, ["status.phase NotSupported"]),
+    ({"message": "m" * 1025}, ["status.message TooLong"]),
+    ({"observedBy": "x" * 254}, ["status.observedBy TooLong"]),
+    ({"startedAt": "now"}, ["status.startedAt TypeInvalid"]),
+    ({"endedAt": 5}, ["status.endedAt TypeInvalid"]),
+    ({"holdUntil": ""}, ["status.holdUntil TypeInvalid"]),
+    ({"steps": {}}, ["status.steps TypeInvalid"]),
+    ({"steps": [STEP] * 65}, ["status.steps TooMany"]),
+    (
+        {"steps": [{}, 3]},
+        [
+            *(f"status.steps[0].{each} Required" for each in ("level", "phase", "resource")),
+            "status.steps[1] TypeInvalid",
+        ],
+    ),
+    *(
+        ({"steps": [STEP | {name: value}]}, [f"status.steps[0].{name} {why}"])
+        for name, value, why in (
+            ("level", 1.5, "TypeInvalid"),
+            ("level", -1, "Invalid"),
+            ("after", -1, "Invalid"),
+            ("before", 1.5, "TypeInvalid"),
+            ("resource", "x" * 321, "TooLong"),
+            ("message", "x" * 1025, "TooLong"),
+            ("phase", "Succeeded", "NotSupported"),
+            ("writtenAt", "now", "TypeInvalid"),
+        )
+    ),
+]
+"""What is wrong, and which causes are named."""
+
+
+async def test_a_status_that_is_wrong_is_not_written(arena, wire):
     first = await made(arena, wire, "ScaleRequest")
     path = at(arena, "ScaleRequest", "a/status")
-    answer = await wire.ask("PATCH", path, {"status": status}, kind=MERGE)
-    assert causes(answer, "ScaleRequest") == wrong
-    answer = await wire.ask("PUT", path, first | {"status": status})
-    assert causes(answer, "ScaleRequest") == wrong
+    for status, wrong in WRONG_STATUSES:
+        answer = await wire.ask("PATCH", path, {"status": status}, kind=MERGE)
+        assert causes(answer, "ScaleRequest") == wrong, status
+        answer = await wire.ask("PUT", path, first | {"status": status})
+        assert causes(answer, "ScaleRequest") == wrong, status
+    assert "status" not in (await wire.get(at(arena, "ScaleRequest", "a"))).json
 
 
 async def test_the_spec_of_a_scale_request_cannot_be_changed(arena, wire):

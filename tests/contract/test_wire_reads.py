@@ -157,9 +157,9 @@ async def test_fields_choose_and_labels_with_them(arena, wire):
         assert "".join(each["metadata"]["name"] for each in found["items"]) == chosen, query
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+async def test_a_query_that_cannot_be_read_is_a_bad_request(arena, wire):
+    no_machine_word = "9" * 5000
+    for query in (
         "labelSelector=%3D%3D!",
         "labelSelector=x%20in",
         "fieldSelector=foo",
@@ -167,17 +167,13 @@ async def test_fields_choose_and_labels_with_them(arena, wire):
         "resourceVersion=abc",
         "limit=x",
         "limit=1&continue=abc",
-        # what no machine word holds
-        *(
-            f"{name}={'9' * 5000}"
-            for name in ("limit", "resourceVersion", "continue", "timeoutSeconds")
-        ),
-    ],
-    ids=lambda query: query[:40],
-)
-async def test_a_query_that_cannot_be_read_is_a_bad_request(arena, wire, query):
-    answer = await wire.get(f"{at(arena, 'Lease')}?{query}")
-    assert failure(answer) == (400, "BadRequest")
+        f"limit={no_machine_word}",
+        f"resourceVersion={no_machine_word}",
+        f"continue={no_machine_word}",
+        f"timeoutSeconds={no_machine_word}",
+    ):
+        answer = await wire.get(f"{at(arena, 'Lease')}?{query}")
+        assert failure(answer) == (400, "BadRequest"), query[:40]
 
 
 async def test_any_version_is_good_for_a_read_from_the_cache(arena, wire):
@@ -219,9 +215,8 @@ async def test_what_no_built_in_group_would_have_is_no_page(arena, wire):
         assert answer.text == "404 page not found\n"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+async def test_what_a_built_in_group_does_not_have_could_not_be_found(arena, wire):
+    for path in (
         "/apis/apps/v9",
         "/api/v2",
         "/apis/apps/v9/namespaces/x/deployments/y",
@@ -229,13 +224,11 @@ async def test_what_no_built_in_group_would_have_is_no_page(arena, wire):
         "/apis/apps/v1/namespaces/x/deployments/y/nope",
         "/apis/coordination.k8s.io/v1/namespaces/x/leases/y/scale",
         "/api/v1/nonsense",
-    ],
-)
-async def test_what_a_built_in_group_does_not_have_could_not_be_found(arena, wire, path):
-    answer = await wire.get(path)
-    assert failure(answer) == (404, "NotFound")
-    assert answer.json["message"] == "the server could not find the requested resource"
-    assert answer.json["details"] == {}
+    ):
+        answer = await wire.get(path)
+        assert failure(answer) == (404, "NotFound"), path
+        assert answer.json["message"] == "the server could not find the requested resource"
+        assert answer.json["details"] == {}
 
 
 async def test_metadata_alone_is_sent_where_it_is_asked_for(arena, wire):
@@ -345,7 +338,8 @@ async def test_a_pause_is_asked_for_in_plain_text(arena):
     async with arena.throttled():
         for path in ("/version", at(arena, "Deployment"), at(arena, "Deployment", "a")):
             answer = await user.get(path)
-            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+            # kube-apiserver asks for more seconds the more requests it has just turned away
+            assert (answer.status, 0 < int(answer.headers["Retry-After"]) < 10) == (429, True)
             assert answer.headers["Content-Type"].startswith("text/plain")
             assert answer.text == "Too many requests, please try again later.\n"
     assert (await user.get("/version")).status == 200
