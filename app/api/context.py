@@ -113,15 +113,17 @@ class ProberView:
 
     def shoot_json(self, status: ShootStatus) -> RenderedShoot:
         """A shoot as `shoot` has it, as JSON; rendered once for all readers."""
-        effective = self.overrides.effective(status.namespace)
-        endpoints = self.endpoints_of(status.namespace)
-        return self.rendered.shoot(status, self.policy, effective, endpoints)
+        return self.rendered.shoot(*self._shown(status))
 
     def shoot(self, status: ShootStatus) -> schemas.Shoot:
         """A shoot as it is shown, with the overrides and the results of endpoint probes that it has now."""
+        return presenting.shoot(*self._shown(status))
+
+    def _shown(
+        self, status: ShootStatus
+    ) -> tuple[ShootStatus, ProberPolicy, EffectiveOverrides, Endpoints]:
         effective = self.overrides.effective(status.namespace)
-        endpoints = self.endpoints_of(status.namespace)
-        return presenting.shoot(status, self.policy, effective, endpoints)
+        return status, self.policy, effective, self.endpoints_of(status.namespace)
 
 
 @dataclass(frozen=True, slots=True)

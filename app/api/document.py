@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fastapi import FastAPI
 from pydantic import BaseModel
@@ -30,96 +30,73 @@ from app.api.schemas import ProblemDetails
 # Problems: one description and one example for each status.
 
 
-SCHEMA: Final = {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}
-
-
-class ProblemDoc(NamedTuple):
-    """The documentation of a status that a problem can have."""
-
-    kind: ProblemType
-    """Type of the example; other types of the same status look alike."""
-    description: str
-    detail: str
-    """Detail of the example."""
-
-    @property
-    def name(self) -> str:
-        """Name of the response among the components of the document."""
-        return to_pascal(self.kind.name.lower())
-
-    @property
-    def response(self) -> dict[str, Any]:
-        """The response object of OpenAPI."""
-        kind = self.kind
-        example = {"type": kind.urn, "title": kind.title, "status": kind.status}
-        example |= {"detail": self.detail, "instance": "/api/v1/shoots/shoot--acme--prod"}
-        content = {MEDIA_TYPE: {"schema": SCHEMA, "example": example}}
-        return {"description": self.description, "content": content}
-
-
-_TOLD: Final = (
-    (
-        ProblemType.MALFORMED_REQUEST,
+_TOLD: Final = {
+    ProblemType.MALFORMED_REQUEST: (
         "The body is not JSON, or the path has an encoded `/` in it.",
         "the body is not JSON, or has the same key twice",
     ),
-    (ProblemType.UNAUTHENTICATED, "No token, or one that is not accepted.", "no token was sent"),
-    (
-        ProblemType.FORBIDDEN,
+    ProblemType.UNAUTHENTICATED: ("No token, or one that is not accepted.", "no token was sent"),
+    ProblemType.FORBIDDEN: (
         "The caller may not do this, or not from there.",
         "alice may not create scalerequests in shoot--acme--prod",
     ),
-    (
-        ProblemType.NOT_FOUND,
+    ProblemType.NOT_FOUND: (
         "There is no such resource.",
         "the seed has no Cluster shoot--acme--prod",
     ),
-    (ProblemType.CONFLICT, "A rule forbids it in the current state.", "it is hibernated"),
-    (
-        ProblemType.GONE,
+    ProblemType.CONFLICT: ("A rule forbids it in the current state.", "it is hibernated"),
+    ProblemType.GONE: (
         "The operation belongs to an earlier leader.",
         "the scaling run began under an earlier leader",
     ),
-    (
-        ProblemType.PRECONDITION_FAILED,
+    ProblemType.PRECONDITION_FAILED: (
         "`If-Match` does not match: the resource has changed.",
         "Deployment/kube-controller-manager has changed",
     ),
-    (ProblemType.PAYLOAD_TOO_LARGE, "The body is too large.", f"more than {MAX_BODY} bytes"),
-    (
-        ProblemType.INVALID_PARAMETER,
+    ProblemType.PAYLOAD_TOO_LARGE: ("The body is too large.", f"more than {MAX_BODY} bytes"),
+    ProblemType.INVALID_PARAMETER: (
         "A parameter or field is wrong, or unknown; `errors` names each.",
         "limit: Input should be less than or equal to 500",
     ),
-    (
-        ProblemType.TOO_MANY_REQUESTS,
+    ProblemType.TOO_MANY_REQUESTS: (
         "The caller sends too many requests; `Retry-After` says when to retry.",
         "more requests a second than one caller may send; retry in 1 s",
     ),
-    (
-        ProblemType.HEADERS_TOO_LARGE,
+    ProblemType.HEADERS_TOO_LARGE: (
         "Target and headers are too large.",
         f"more than {MAX_HEAD} bytes",
     ),
-    (
-        ProblemType.NOT_THE_LEADER,
+    ProblemType.NOT_THE_LEADER: (
         (
             "Not here or not now; `type` says why: a standby, a loop that runs elsewhere, a dry run, a feature "
             "that is off, a seed that does not answer, or a request budget that is used up."
         ),
         "this instance is on standby; dwd-7f9 leads",
     ),
-)
-GENERAL: Final[Mapping[int, ProblemDoc]] = {each[0].status: ProblemDoc(*each) for each in _TOLD}
-"""The documentation of problems by status."""
-NO_TOKEN: Final = ProblemDoc(
-    ProblemType.INVALID_PAGE_TOKEN,
-    "`continue` does not belong to this list, order and filter.",
-    "continue: not readable",
-)
-NO_BODY: Final = ProblemDoc(
-    ProblemType.BODY_NOT_ALLOWED, "The call takes no body, but one was sent.", "send no body"
-)
+    ProblemType.INVALID_PAGE_TOKEN: (
+        "`continue` does not belong to this list, order and filter.",
+        "continue: not readable",
+    ),
+    ProblemType.BODY_NOT_ALLOWED: ("The call takes no body, but one was sent.", "send no body"),
+}
+"""What each means, and the detail of its example; other types of the same status look alike."""
+_OF_STATUS: Final = {kind.status: kind for kind in reversed(_TOLD)}
+SCHEMA: Final = {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}
+
+
+def _named(kind: ProblemType) -> str:
+    """Name of the response among the components of the document."""
+    return to_pascal(kind.name.lower())
+
+
+def _problem(kind: ProblemType) -> dict[str, Any]:
+    """The response object of OpenAPI."""
+    description, detail = _TOLD[kind]
+    example = {"type": kind.urn, "title": kind.title, "status": kind.status, "detail": detail}
+    example |= {"instance": "/api/v1/shoots/shoot--acme--prod"}
+    content = {MEDIA_TYPE: {"schema": SCHEMA, "example": example}}
+    return {"description": description, "content": content}
+
 
 # Examples by operation: the bodies, and those answers that say more than the example of their schema.
 
@@ -376,8 +353,7 @@ def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
     shapes = _shapes(of_events["$defs"]) | shapes
     found["components"]["schemas"] = dict(sorted(shapes.items()))
     found["components"]["securitySchemes"] = _SCHEMES
-    told = (*GENERAL.values(), NO_TOKEN, NO_BODY)
-    found["components"]["responses"] = {each.name: each.response for each in told}
+    found["components"]["responses"] = {_named(each): _problem(each) for each in _TOLD}
     for path, methods in found["paths"].items():
         for method, operation in methods.items():
             _complete(method, path, operation)
@@ -422,7 +398,7 @@ def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
     }
     for status, answer in answers.items():
         _complete_answer(name, status, answer)
-    told, found = dict(GENERAL), _ANYWHERE | _RULES.get(name, frozenset())
+    told, found = dict(_OF_STATUS), _ANYWHERE | _RULES.get(name, frozenset())
     if identified:
         found |= _IDENTIFIED
         operation["security"] = [{_BEARER: []}]
@@ -431,14 +407,14 @@ def _complete(method: str, path: str, operation: dict[str, Any]) -> None:
     if method in _WITH_BODY:
         found |= {400}
     else:
-        told[NO_BODY.kind.status] = NO_BODY
+        told[413] = ProblemType.BODY_NOT_ALLOWED
     if path.startswith("/api/"):
         found |= {422}  # an unknown query parameter
     if any(each["name"] == "continue" for each in parameters):
         found |= {400}
-        told[NO_TOKEN.kind.status] = NO_TOKEN
+        told[400] = ProblemType.INVALID_PAGE_TOKEN
     for status in found - {int(each) for each in answers}:
-        answers[str(status)] = {"$ref": _RESPONSES + told[status].name}
+        answers[str(status)] = {"$ref": _RESPONSES + _named(told[status])}
     operation["responses"] = dict(sorted(answers.items()))
     if name in REQUESTS:
         operation["requestBody"]["content"][JSON]["example"] = REQUESTS[name]

@@ -1,6 +1,5 @@
 """Makes schemas of records where a schema is more than the record's own attributes; pure."""
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -154,20 +153,15 @@ NO_LEASE: Final = "NoLease"
 MISSING: Final = "Missing"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
-    """A node, or a lease whose Node was not read yet."""
+class NodeRow(NamedTuple):
+    """A node, or a lease whose Node was not read yet, as `schemas.Node` reads it."""
 
     name: str
     node: NodeView | None
     judgement: Judgement | None
+    lease: str
     candidate: bool | None
     reason: str | None
-
-    def shown(self) -> schemas.Node:
-        """The schema of the API."""
-        lease = MISSING if self.judgement is None else self.judgement.state
-        return schemas.Node.of(self, lease=lease)
 
 
 def rows(status: ShootStatus) -> list[NodeRow]:
@@ -180,12 +174,13 @@ def rows(status: ShootStatus) -> list[NodeRow]:
             reason = None if exclusion is None else str(exclusion)
             if reason is None and lease is None:
                 reason = NO_LEASE
-            found.append(NodeRow(node.name, node, lease, candidate=reason is None, reason=reason))
+            state = MISSING if lease is None else lease.state
+            found.append(NodeRow(node.name, node, lease, state, reason is None, reason))
     for lease in leases.values():
         # A node that joined after Nodes were read. A lease not renewed since then belongs to a node that was gone.
         renewed = None if lease.renew_time is None else lease.renew_time + lease.offset
         if candidacy is None or renewed is None or renewed > candidacy.at:
-            found.append(NodeRow(lease.name, None, lease, candidate=None, reason=NOT_READ))
+            found.append(NodeRow(lease.name, None, lease, lease.state, None, NOT_READ))
     return found
 
 

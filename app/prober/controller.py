@@ -133,10 +133,7 @@ class ProberController:
             # Reported once for each resourceVersion of the Cluster.
             self._reported[namespace] = cluster.resource_version
             messages.lifecycle_changed(self._env, namespace, found.reason, found.message)
-        refs = (each.ref for each in self._env.policy.dependents)
-        protected = scaling.protection_active(
-            self._env.seed.dependent(namespace, ref) for ref in refs
-        )
+        protected = scaling.protection_active(self._env.dependents(namespace).values())
         if not found.runs(running=runner is not None, protected=protected):
             await self._registry.stop(namespace, found)
         elif cluster is not None and isinstance(cluster.shoot, ShootView):

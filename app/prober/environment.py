@@ -15,6 +15,7 @@ from app.core.errors import OperationGone
 from app.core.limits import Bucket
 from app.core.model.policy import ProberPolicy
 from app.core.model.scaling_runs import ScalingRunStatus
+from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.overrides.cache import OverrideCache
 from app.core.overrides.service import OverrideService
 from app.core.ports import CountRun, Handlers, Leadership
@@ -166,6 +167,11 @@ class ProberEnvironment:
     slots: ProbeSlots = field(init=False)
     scale_ups: Bucket = field(init=False)
     """A token for each shoot that an automatic scale-up begins for, one by one."""
+
+    def dependents(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
+        """The dependents of this shoot as the watch shows them; None for one that does not exist."""
+        seed = self.seed
+        return {each.ref: seed.dependent(namespace, each.ref) for each in self.policy.dependents}
 
     def __post_init__(self) -> None:
         self.slots = ProbeSlots(endpoint_mode=self.policy.endpoint_mode)

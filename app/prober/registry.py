@@ -154,9 +154,9 @@ class ShootRegistry:
     def ignored(self) -> int:
         """How many dependents of all shoots have ignore-scaling."""
         views = (
-            self._env.seed.dependent(namespace, each.ref)
+            view
             for namespace in self._env.seed.clusters()
-            for each in self._env.policy.dependents
+            for view in self._env.dependents(namespace).values()
         )
         return sum(
             1
@@ -172,10 +172,7 @@ class ShootRegistry:
         return None if known is None else self._status_of(namespace, known)
 
     def _status_of(self, namespace: str, known: NotProbed) -> ShootStatus:
-        views = {
-            each.ref: self._env.seed.dependent(namespace, each.ref)
-            for each in self._env.policy.dependents
-        }
+        views = self._env.dependents(namespace)
         active = scaling.protection_active(views.values())
         # The original writes no time beside the meltdown key. Protection then counts from the end of probing, at which
         # it was there.

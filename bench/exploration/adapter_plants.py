@@ -43,10 +43,10 @@ def expired_resumed() -> Any:  # noqa: ANN401  a patch
     original = Reflector._record_failure  # noqa: SLF001  a defect in its very midst
 
     def suffer(self: Reflector[Any], why: ClusterError | None, failures: int) -> None:
-        before = self._version
+        before = self.version
         original(self, why, failures)
         if isinstance(why, Expired):
-            self._version = before
+            self.version = before
 
     return patch.object(Reflector, "_record_failure", suffer)
 

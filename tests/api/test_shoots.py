@@ -13,7 +13,7 @@ from app.api.dependencies import ListPage, PageKey, PageQuery, cut
 from app.api.presenting import Endpoints
 from app.api.problems import Problem
 from app.api.routers.shoots import ShootQuery, list_shoots
-from app.core.model.endpoints import GateReason
+from app.core.model.endpoints import CachedResult, GateReason, ProbeOutcome, Waiting
 from app.core.model.overrides import NOTHING, EffectiveOverrides, Scope
 from app.core.model.policy import Loop
 from app.core.model.probing import ShootState
@@ -26,6 +26,7 @@ from tests.api.facts import (
     NAMESPACE,
     NOW,
     POLICY,
+    container,
     endpoint,
     gate,
     healthy,
@@ -265,28 +266,19 @@ def full(shoots, endpoints):
     return shoots
 
 
-def test_an_item_of_the_list_says_what_the_shoot_alone_says(client, full):
-    for _ in range(2):
+def test_each_list_says_what_each_shoot_alone_says_whatever_has_changed(client, full, overrides):
+    probed = replace(healthy("shoot--a"), probes=99, last_probe=NOW + 9)
+    paused = pause(Scope.SCALE_DOWN, of="shoot--a")
+    for change in (
+        lambda: None,
+        lambda: full.add(probed),
+        lambda: overrides.add(paused),
+        overrides.clear,
+    ):
+        change()
         found = items(client)
         for name in full.known:
             assert found[name] == client.get(f"{LIST}/{name}").json()
-
-
-def test_the_next_probe_is_in_the_next_list(client, full):
-    assert items(client)["shoot--a"]["probe"]["count"] == healthy().probes
-    full.add(replace(healthy("shoot--a"), probes=99, last_probe=NOW + 9))
-    found = items(client)["shoot--a"]["probe"]
-    assert (found["count"], found["lastTime"]) == (99, "2027-01-15T08:00:09Z")
-
-
-def test_a_pause_and_its_end_are_in_the_next_list(client, full):
-    assert items(client)["shoot--a"]["pause"] is None
-    order = {"reason": "hands off", "scope": "scaleDown"}
-    assert client.put(f"{LIST}/shoot--a/pause", json=order).status_code == 200
-    assert items(client)["shoot--a"]["pause"]["reason"] == "hands off"
-    assert items(client)["shoot--b"]["pause"] is None
-    assert client.delete(f"{LIST}/shoot--a/pause").status_code == 204
-    assert items(client)["shoot--a"]["pause"] is None
 
 
 async def test_others_have_turns_while_a_list_is_drawn_and_a_shoot_that_goes_meanwhile_is_left_out():
@@ -302,17 +294,77 @@ async def test_others_have_turns_while_a_list_is_drawn_and_a_shoot_that_goes_mea
     assert [each["namespace"] for each in found] == [f"shoot--{number:03}" for number in range(119)]
 
 
+# What of a shoot is an event: all but what may change with each probe and each run of an endpoint probe.
+
+
+def drawn(status=None, views=None, gates=None, by=None):
+    found = Endpoints(
+        (endpoint(),) if views is None else views, (gate(),) if gates is None else gates
+    )
+    return (RenderedShoots() if by is None else by).shoot(
+        status or healthy(), POLICY, EffectiveOverrides(), found
+    )
+
+
 def test_what_is_the_same_is_not_drawn_again():
     rendered = RenderedShoots()
+    first = drawn(by=rendered)
+    assert drawn(by=rendered) is first
+    assert drawn(replace(healthy(), state=ShootState.SUSPECT), by=rendered) != first
 
-    def drawn(*, state=ShootState.HEALTHY, **gates):
-        status, found = replace(healthy(), state=state), Endpoints((endpoint(),), (gate(**gates),))
-        return rendered.shoot(status, POLICY, EffectiveOverrides(), found)
 
-    first = drawn()
-    assert drawn() is first
-    assert drawn(state=ShootState.SUSPECT) != first
-    assert drawn(reason=GateReason.FAILING) != first
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": ShootState.SUSPECT},
+        {"message": "other"},
+        {"reason": "Other"},
+        {"failures": 1},
+        {"conditions": ()},
+        {"tally": None},
+        {"since": NOW - 5},
+        {"resources": {KCM: workload(KCM, 0)}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_each_field_of_a_shoot_is_eventful(change):
+    assert drawn(replace(healthy(), **change)) != drawn()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"result": CachedResult.FAILURE},
+        {"counted": False},
+        {"since": NOW - 1},
+        {"target": container("etcd-main-0")},
+        {"waiting": Waiting.HELD},
+        {"gate": GateReason.FAILING},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_so_is_each_result_of_an_endpoint_probe(change):
+    assert drawn(views=(endpoint(**change),)) != drawn()
+
+
+def test_so_are_targets_that_come_and_go_and_a_gate_that_closes():
+    both = endpoint(), endpoint("etcd", container("etcd-main-0"))
+    kinds = [
+        drawn(),
+        drawn(views=both),
+        drawn(views=()),
+        drawn(gates=(gate(reason=GateReason.FAILING),)),
+    ]
+    assert len({each.digest for each in kinds}) == len(kinds)
+
+
+def test_what_may_change_with_each_probe_is_none():
+    later = replace(healthy(), last_probe=NOW, next_probe=NOW + 30, read_at=NOW)
+    again = replace(later, probes=900, probe_seconds=0.5)
+    run_ = endpoint(last_run=NOW, run=99, last_outcome=ProbeOutcome.ERROR, message="in 7 ms")
+    found = drawn(again, (run_,), (gate(message="in 7 ms"),))
+    assert found == drawn()
+    assert found.json != drawn().json
 
 
 def test_shoots_that_are_gone_are_forgotten():

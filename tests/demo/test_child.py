@@ -89,13 +89,6 @@ async def test_of_a_long_log_the_last_lines_are_told(log):
     assert "dependency-watchdog" in lines[-1]
 
 
-async def test_a_program_that_was_killed_is_told_of_with_the_signal(log, tmp_path):
-    child = await Child.start(demo_arguments(tmp_path), ENVIRONMENT, log)
-    os.kill(child.pid, signal.SIGKILL)
-    with pytest.raises(ChildDied, match="by signal 9"):
-        await child.died()
-
-
 async def test_a_program_that_runs_is_ended_and_has_a_session_of_its_own(log, tmp_path):
     child = await Child.start(demo_arguments(tmp_path), ENVIRONMENT, log)
     assert os.getsid(child.pid) == child.pid, "Ctrl-C does not reach it"

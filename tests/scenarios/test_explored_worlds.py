@@ -8,7 +8,6 @@ worlds in which they find nothing.
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -129,21 +128,24 @@ def well(number):
 
 
 def test_what_can_happen_to_paths_and_gates_comes_about_and_shoots_go_down_and_come_back():
-    counts, downs, ups = Counter[str](), 0, 0
+    downs = ups = 0
+    missing = set(path_draws.FAULTS) - set(draws.FAULTS)  # what lease mode has too is rare here
     for number in (*range(3, 24, 4), 35):
         story = well(number)
-        counts.update(story.counts)
+        missing -= set(story.counts)
         downs, ups = downs + story.downs, ups + story.ups
-    missing = set(path_draws.FAULTS) - set(counts)
-    assert not missing - set(draws.FAULTS), "what lease mode has too is rare here"
-    assert min(downs, ups) > 50
+        if not missing and min(downs, ups) > 50:
+            return
+    pytest.fail(f"missing: {missing}; {downs} times down, {ups} times up")
 
 
 def test_whatever_people_decide_comes_about():
-    counts = Counter[str]()
+    missing = set(operators.ACTS)
     for number in range(12):
-        counts.update(well(number).counts)
-    assert set(operators.ACTS) <= set(counts)
+        missing -= set(well(number).counts)
+        if not missing:
+            return
+    pytest.fail(f"missing: {missing}")
 
 
 @pytest.mark.parametrize(("kind", "spec"), operators.MISTAKES)

@@ -330,7 +330,7 @@ def _groups(found: ShootStatus) -> list[Group]:
     def place(node: schemas.Node) -> tuple[str, str]:
         return node.zone or "", node.pool or ""
 
-    nodes = sorted((each.shown() for each in presenting.rows(found)[:_MOST_NODES]), key=place)
+    nodes = sorted(map(schemas.Node.of, presenting.rows(found)[:_MOST_NODES]), key=place)
     groups = []
     for (zone, pool), members in groupby(nodes, key=place):
         there = sorted(members, key=lambda each: each.name)

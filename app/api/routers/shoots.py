@@ -120,7 +120,7 @@ async def list_nodes(
     rows, key = presenting.rows(status), lambda row: PageKey(0.0, row.name)
     page = cut(rows, key, f"nodes {namespace}", query)
     return schemas.NodeList(
-        items=[row.shown() for row in page.items],
+        items=[schemas.Node.of(each) for each in page.items],
         metadata=schemas.NodeMetadata.of(
             page.metadata,
             candidates_as_of=None if status.candidacy is None else status.candidacy.at,

@@ -434,9 +434,7 @@ class ApiClient:
         return error
 
     def _observe(self, request: ApiRequest, code: str, begun: float) -> None:
-        number, duration = self._pool.instruments(request.method, code)
-        number.inc()
-        duration.observe(self._clock.now() - begun)
+        self._pool.observe(request.method, code, self._clock.now() - begun)
 
 
 def _let_go(body: bytearray) -> None:

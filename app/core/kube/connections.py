@@ -25,7 +25,6 @@ import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.tracing import Trace
-from prometheus_client import Counter, Histogram
 
 from app import NAME, own_version
 from app.core.bounded_http import (
@@ -381,19 +380,12 @@ class ConnectionPool:
         self.single = _session(self._single_pool)
         self.switched = _session(self._single_pool, _switched)
         """For WebSockets."""
-        self._instruments: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
 
-    def instruments(self, method: str, code: str) -> tuple[Counter, Histogram]:
-        """Returns the request counter and the duration histogram for this method and code."""
+    def observe(self, method: str, code: str, seconds: float) -> None:
+        """Counts a request with this method and code, which took so many seconds."""
         code = code if code in _CODES else _OTHER
-        found = self._instruments.get((method, code))
-        if found is None:
-            found = (
-                self.metrics.requests.labels(self.host, method, code),
-                self.metrics.request_duration.labels(self.host, method),
-            )
-            self._instruments[method, code] = found
-        return found
+        self.metrics.requests.labels(self.host, method, code).inc()
+        self.metrics.request_duration.labels(self.host, method).observe(seconds)
 
     def drop(self, context: ssl.SSLContext) -> None:
         """Closes all connections that were made with `context`."""

@@ -11,9 +11,9 @@ import ipaddress
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import yaml
 
@@ -280,15 +280,12 @@ REASONS: Final = frozenset(
 class ServerPolicy:
     """Which servers the kubeconfig of a control plane may name (threat T5)."""
 
+    flag: ClassVar = "--shoot-server-pattern"
+    """The flag that sets the pattern."""
     cluster_domain: str = "cluster.local"
     pattern: str | None = None
     """Regular expression that must match all of `host:port`; `{namespace}` stands for the namespace. Replaces the
     default rule."""
-
-    @property
-    def flag(self) -> str:
-        """The flag that sets the pattern."""
-        return "--shoot-server-pattern"
 
     @property
     def rule(self) -> str:
@@ -310,13 +307,10 @@ class ExternalServerPolicy:
     The addresses that their names resolve to are checked when connecting (`AddressRule`).
     """
 
+    flag: ClassVar = FLAG
+    """The flag that sets the pattern."""
     pattern: str | None = None
     """As in `ServerPolicy`; None allows any server."""
-
-    @property
-    def flag(self) -> str:
-        """The flag that sets the pattern."""
-        return FLAG
 
     @property
     def rule(self) -> str:
@@ -369,12 +363,7 @@ class ShootCredential:
 
     def same_server(self, other: "ShootCredential") -> bool:
         """Returns whether connections made with `other` can be reused: at most the token differs."""
-        return (self.host, self.port, self.ca, self.client) == (
-            other.host,
-            other.port,
-            other.ca,
-            other.client,
-        )
+        return replace(self, token=other.token) == other
 
 
 def parse_kubeconfig(raw: bytes | None, namespace: str, servers: Servers) -> ShootCredential:

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import structlog
 
-from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
+from app.core.errors import BadAnswer, LimitExceeded, Unreachable
 from app.core.kube import resources
 from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight
@@ -293,15 +293,9 @@ def _frame(asked: RequestedRight, message: aiohttp.WSMessage) -> Frame | None:
         case aiohttp.WSMsgType.CLOSE | aiohttp.WSMsgType.CLOSING | aiohttp.WSMsgType.CLOSED:
             return None
         case aiohttp.WSMsgType.ERROR:
-            raise _broken(asked, message.data)
+            if getattr(message.data, "code", None) == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+                text = f"{asked}: a message of more than {MOST_MESSAGE} bytes"
+                raise LimitExceeded("size", text)
+            raise Unreachable(f"{asked}: the stream broke")
         case _:
             raise BadAnswer(f"{asked}: a message that is not a frame of a channel")
-
-
-def _broken(asked: RequestedRight, error: object) -> ClusterError:
-    if (
-        isinstance(error, aiohttp.WebSocketError)
-        and error.code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
-    ):
-        return LimitExceeded("size", f"{asked}: a message of more than {MOST_MESSAGE} bytes")
-    return Unreachable(f"{asked}: the stream broke")

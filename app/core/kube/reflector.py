@@ -259,10 +259,12 @@ class Reflector(Generic[T]):
         self._changed, self._replaced = changed, replaced
         self._refusal_changed, self._admitted = refusal_changed, admitted
         self._replica = Replica(source.label, source.decode, source.complaint)
-        self._version: str | None = None
+        self.version: str | None = None
+        """The resourceVersion up to which the copy is complete; None before a list."""
         self._synced = False
         self._last_contact: float | None = None
-        self._nothing_missed: float | None = None
+        self.nothing_missed: float | None = None
+        """The instant up to which no change was missed: right after a list, that at which it was asked for."""
         self._empty_for = 0.0
         """Seconds of watches that the server ended in time, without a line since the last list, line or bookmark. The
         time in which the server is away is not among them: its return is no reason for all of its clients to list."""
@@ -286,16 +288,6 @@ class Reflector(Generic[T]):
         """Whether the copy was listed, and when the server was last heard of."""
         return WatchState(self._synced, self._last_contact)
 
-    @property
-    def version(self) -> str | None:
-        """The resourceVersion up to which the copy is complete; None before a list."""
-        return self._version
-
-    @property
-    def nothing_missed(self) -> float | None:
-        """The instant up to which no change was missed: right after a list, that at which it was asked for."""
-        return self._nothing_missed
-
     def of(self, namespace: str) -> Mapping[str, T]:
         """Returns the objects of a namespace by name; cluster-scoped objects are in the namespace ''."""
         return self._replica.of(namespace)
@@ -306,7 +298,7 @@ class Reflector(Generic[T]):
 
     def forget(self) -> tuple[ObjectKey, ...]:
         """Drops the copy, so that the next `run` begins with a list; returns the keys of what was in it."""
-        self._synced, self._version = False, None
+        self._synced, self.version = False, None
         return self._replica.replace({})
 
     async def run(self) -> None:
@@ -334,7 +326,7 @@ class Reflector(Generic[T]):
             if self._empty_for >= _UNHEARD:
                 self._empty_for = _UNHEARD - SILENCE / 2  # if it fails, after the next watch
                 await self._list()
-            elif self._version is None or (
+            elif self.version is None or (
                 self._source.lists_when_stale and self.state.stale(self._clock.now())
             ):
                 await self._list()
@@ -378,7 +370,7 @@ class Reflector(Generic[T]):
             self.unavailable = str(error)
         if self._source.goes_with_kind and self._unserved > _REFUSED_IN_PASSING:
             self.unavailable = str(error)
-            self._tell_list(self._nothing_missed, self.forget())
+            self._tell_list(self.nothing_missed, self.forget())
 
     def _record_failure(self, why: ClusterError | None, failures: int) -> None:
         """Logs and counts a failure, and drops the resourceVersion if that may be the cause.
@@ -405,7 +397,7 @@ class Reflector(Generic[T]):
         # event that is too long will be no shorter the next time.
         lost = isinstance(why, Expired | WatchSilent | LimitExceeded)
         if lost or (failures >= _LIST_ANEW_AFTER and not passing):
-            self._version = None
+            self.version = None
 
     def _pause(self, error: ClusterError | None, failures: int) -> float:
         if failures == 0:
@@ -429,9 +421,9 @@ class Reflector(Generic[T]):
             await self._take_in(asked, page, problem, found)
             version = page.resource_version
         news = self._replica.replace(found)
-        since, self._nothing_missed = self._nothing_missed, asked_at
+        since, self.nothing_missed = self.nothing_missed, asked_at
         self._empty_for = 0.0
-        self._version, self._synced, self.trouble, self.unavailable = version, True, None, None
+        self.version, self._synced, self.trouble, self.unavailable = version, True, None, None
         self._tell_list(since, news)  # last, so that a listener finds the complete new copy
 
     async def read(
@@ -518,7 +510,7 @@ class Reflector(Generic[T]):
         params = self._source.selection | {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._version or "",
+            "resourceVersion": self.version or "",
             "timeoutSeconds": str(seconds),
         }
         request = ApiRequest(self._asked("watch"), await self._source.path(), WITHIN, params)
@@ -532,7 +524,7 @@ class Reflector(Generic[T]):
             async for line in lines:
                 await self._apply(line)
                 self._in_contact()
-                self._nothing_missed, self._empty_for, empty = self._last_contact, 0.0, False
+                self.nothing_missed, self._empty_for, empty = self._last_contact, 0.0, False
             lasted = self._clock.now() - opened
             if lasted >= STEADY:
                 self._in_contact()
@@ -560,7 +552,7 @@ class Reflector(Generic[T]):
                 f"{self._asked('watch')}: an event cannot be decoded: {error}"
             ) from error
         if version:
-            self._version = version
+            self.version = version
 
     async def _take(self, event: envelope.WatchEvent) -> str | None:
         """Applies the event to the copy; returns its resourceVersion."""

@@ -76,15 +76,12 @@ class ShootRequests:
         self.version = ApiRequest(_VERSION, "/version", within, most=_MAX_SMALL, keep_url=True)
         self.first_leases = self._leases(PAGE, _MAX_LEASE_PAGE)
         self.one_lease = self._leases(1, _MAX_SMALL)
-        self._versions: dict[float, ApiRequest] = {}
 
     def version_in(self, within: float | None) -> ApiRequest:
         """Returns the request for `/version` with this time limit; None stands for that of a probe."""
         if within is None or within >= self.within:
             return self.version
-        if within not in self._versions:
-            self._versions[within] = replace(self.version, within=within)
-        return self._versions[within]
+        return replace(self.version, within=within)
 
     def _leases(self, limit: int, most: int) -> ApiRequest:
         path = f"{_LEASES_PATH}?limit={limit}"

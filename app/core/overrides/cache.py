@@ -165,6 +165,10 @@ class OverrideCache:
             return self._requests.everything()
         return self._requests.of(namespace).values()
 
+    def request(self, uid: str, namespace: str | None = None) -> ScaleRequest | None:
+        """Returns the ScaleRequest with this uid, of this shoot or of any; None if there is none."""
+        return next((each for each in self.requests(namespace) if each.id.uid == uid), None)
+
     def held(self) -> Collection[str]:
         """Returns the namespaces that have ScaleRequests."""
         return {each.id.namespace for each in self.requests()}

@@ -3,7 +3,6 @@
 import collections
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
 from app.core.metrics import Metrics
 from app.core.model.endpoints import ProbeOutcome
@@ -23,9 +22,6 @@ from app.core.reporting.notices import (
     ScalingRunBegan,
     ScalingRunEnded,
 )
-
-if TYPE_CHECKING:
-    from prometheus_client import Counter, Histogram
 
 Series = tuple[str, str]
 """A namespace and the value of one more label."""
@@ -68,9 +64,6 @@ class Metering:
         self._descents: dict[str, _Descent] = {}
         self._detected: set[str] = set()
         """The shoots whose outage has been measured."""
-        # Series that are counted for each probe, of which there are hundreds a second.
-        self._probes: dict[Series, Counter] = {}
-        self._durations: dict[str, Histogram] = {}
         self.shoots = ShootCounts()
 
     def note(self, notice: Notice) -> None:
@@ -107,15 +100,11 @@ class Metering:
     def _count_probe(self, notice: Probed) -> None:
         namespace = notice.namespace
         for probe, result in notice.probes.items():
-            if (counter := self._probes.get((probe, result))) is None:
-                counter = self._probes[probe, result] = self._metrics.probes.labels(probe, result)
-            counter.inc()
+            self._metrics.probes.labels(probe, result).inc()
             if result != ProbeResult.SUCCESS and self._metrics.per_shoot:
                 self.shoots.probe_failures[namespace, probe] += 1
         for probe, seconds in notice.durations.items():
-            if (durations := self._durations.get(probe)) is None:
-                durations = self._durations[probe] = self._metrics.probe_duration.labels(probe)
-            durations.observe(seconds)
+            self._metrics.probe_duration.labels(probe).observe(seconds)
         self._metrics.probe_lag.observe(notice.lag)
         if notice.postponed:
             self._metrics.probes_postponed.inc()
@@ -154,13 +143,6 @@ class Metering:
             descent.first_request = at if first is None else min(first, at)
 
 
-_RESULTS: Final = {
-    ProbeOutcome.SUCCESS: ProbeResult.SUCCESS,
-    ProbeOutcome.FAILURE: ProbeResult.FAILURE,
-    ProbeOutcome.ERROR: ProbeResult.ERROR,
-}
-
-
 class EndpointMetering:
     """Counts runs of endpoint probes; there may be hundreds a second, so each costs a few microseconds.
 
@@ -172,8 +154,8 @@ class EndpointMetering:
     def __init__(self, metrics: Metrics, shoots: ShootCounts) -> None:
         self._shoots = shoots if metrics.per_shoot else None
         self._runs = {
-            outcome: metrics.probes.labels(RequestKind.ENDPOINT, result)
-            for outcome, result in _RESULTS.items()
+            outcome: metrics.probes.labels(RequestKind.ENDPOINT, outcome.lower())
+            for outcome in ProbeOutcome
         }
         self._seconds = metrics.probe_duration.labels(RequestKind.ENDPOINT)
 

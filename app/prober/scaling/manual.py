@@ -120,7 +120,7 @@ class ShootScaleRequests:
         if not self._all.acts():
             return None
         if (failed := self._failures) is not None:
-            if self._request(failed.uid) is None:
+            if self._env.overrides.request(failed.uid, self.namespace) is None:
                 self._failures = None
             elif (early := failed.not_before - self._env.clock.now()) > 0:
                 return early
@@ -232,16 +232,12 @@ class ShootScaleRequests:
         scaler.subscribe(ended)
         scaler.order(order)
 
-    def _request(self, uid: str) -> ScaleRequest | None:
-        requests = self._env.overrides.requests(self.namespace)
-        return next((each for each in requests if each.id.uid == uid), None)
-
     def cancel_if_over(self) -> None:
         """Cancels the run of a request that was deleted, or that somebody has ended by its status."""
         run = self._run
         if run is None or run.end is not None:
             return
-        request = self._request(run.uid)
+        request = self._env.overrides.request(run.uid, self.namespace)
         if request is not None and (request.open or request.problem is not None):
             return
         by = self._env.override_service.ended_by(run.uid)
@@ -263,7 +259,7 @@ class ShootScaleRequests:
         | gone, kept by a finalizer, or it cannot be decoded        | waits for its end  | writes nothing      |
         """
         self.cancel_if_over()
-        request = self._request(run.uid)
+        request = self._env.overrides.request(run.uid, self.namespace)
         if (end := run.end) is None:
             shown = self._env.operations.get(run.uid)
             if request is None or not request.open or shown is None:

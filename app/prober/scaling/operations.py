@@ -68,7 +68,7 @@ class ManualScaling:
             OperationGone: it is an automatic one of an earlier leader, or was forgotten.
             NotKnownYet: the ScaleRequests have not been read yet.
         """
-        request = self._request(name)
+        request = self._env.overrides.request(name)
         if request is not None:
             return self._of(request)
         found = self._operations.get(name)
@@ -76,10 +76,6 @@ class ManualScaling:
             self._check_known()
             return None
         return _alone(found)
-
-    def _request(self, uid: str, namespace: str | None = None) -> ScaleRequest | None:
-        requests = self._env.overrides.requests(namespace)
-        return next((each for each in requests if each.id.uid == uid), None)
 
     def _of(self, request: ScaleRequest) -> ScalingRunStatus:
         """A request as an operation; while it runs here, as the run is.
@@ -175,7 +171,7 @@ class ManualScaling:
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
         request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
         uid, deadline = request.id.uid, self._env.clock.now() + _BEGUN_WITHIN
-        while (found := self._request(uid, namespace)) is not None and found.open:
+        while (found := self._env.overrides.request(uid, namespace)) is not None and found.open:
             if uid in self._operations or self._env.clock.now() >= deadline:
                 break
             await self._env.clock.sleep(_LOOK_AGAIN)
@@ -199,7 +195,7 @@ class ManualScaling:
         if not operation.manual:
             text = "it is an automatic one: pause the shoot, or hold it by scaling it by hand"
             raise errors.Refused(f"operation {name} cannot be cancelled: {text}")
-        request = self._request(name)
+        request = self._env.overrides.request(name)
         if request is None or not request.open:
             raise errors.Refused(f"operation {name} has ended: {operation.phase}")
         _ = await self._env.override_service.delete_request(request, by=by)

@@ -24,7 +24,7 @@ from app.core.model.workloads import Direction, Patch, ResourceRef, ScaleView, W
 from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import lifecycle, scaling
-from app.prober.rules.scaling import Planned, Task, Why
+from app.prober.rules.scaling import Planned, Task, Views, Why
 
 if TYPE_CHECKING:
     from app.prober.scaling.run import ScalingRun
@@ -129,6 +129,10 @@ class ScalingMemory:
             return view
         del self._newer[watched.ref]
         return watched
+
+    def all_newest(self, watched: Views) -> dict[ResourceRef, WorkloadView | None]:
+        """The same of each dependent."""
+        return {ref: self.newest(view) for ref, view in watched.items()}
 
     def note_size(self, view: WorkloadView) -> None:
         """Remembers the replicas of `view`, which come from its `scale` subresource."""
@@ -323,10 +327,9 @@ class ResourceRun:
         now, key = self._env.clock.now(), (self._run.direction, self.ref)
         could_start = now
         if self._down:  # the seed tells when its level could first start; upwards nothing does
-            dependents, newest = self._env.policy.dependents, self._memory.newest
-            seed, namespace = self._env.seed, self._namespace
-            views = {each.ref: newest(seed.dependent(namespace, each.ref)) for each in dependents}
-            could_start = scaling.could_go_down(dependents, views, self._policy.level, now)
+            views = self._memory.all_newest(self._env.dependents(self._namespace))
+            level, dependents = self._policy.level, self._env.policy.dependents
+            could_start = scaling.could_go_down(dependents, views, level, now)
         first = self._memory.could_start.setdefault(key, could_start)
         await self._guard.pause(first + self._policy.initial_delay - now)
 

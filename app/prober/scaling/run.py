@@ -221,10 +221,9 @@ class ScalingRun:
         return self.operation()
 
     def _plan(self, dependents: Iterable[DependentPolicy]) -> scaling.Plan:
-        seed, namespace, newest = self._env.seed, self.order.namespace, self.memory.newest
         return scaling.plan(
             dependents,
-            lambda ref: newest(seed.dependent(namespace, ref)),
+            self.memory.all_newest(self._env.dependents(self.order.namespace)).get,
             self.direction,
             self._env.clock.now(),
             found_at_zero=self.found_at_zero,
@@ -379,11 +378,8 @@ class Scaler:
 
     def views(self) -> dict[ResourceRef, WorkloadView | None]:
         """The dependents as the watch shows them, with what newer writes and reads of `scale` have shown."""
-        seed, namespace, shown = self._env.seed, self._namespace, self.memory.shown
-        return {
-            each.ref: shown(seed.dependent(namespace, each.ref))
-            for each in self._env.policy.dependents
-        }
+        views, shown = self._env.dependents(self._namespace), self.memory.shown
+        return {ref: shown(view) for ref, view in views.items()}
 
     def pending(self) -> PendingWrites:
         """What a scaling run of either direction would write now."""

@@ -468,26 +468,6 @@ async def test_a_token_that_is_good_no_more_is_a_strangers(reviews, reviewer, fl
     assert (await problem(alice(reviews, trust=Trust.NOTHING))).kind.status == 429
 
 
-async def test_the_seed_is_asked_no_more_often_than_it_was_promised(reviews, reviewer, floods):
-    reviewer.rights |= {(f"op-{n}", WRITE) for n in range(4)}
-    operators = [Caller(f"op-{n}") for n in range(4)]
-    for each in operators:
-        await may(reviews, caller=each, access=WRITE, trust=Trust.NOTHING)
-    writes = [
-        partial(may, reviews, caller=each, access=WRITE, trust=Trust.NOTHING) for each in operators
-    ]
-    names = itertools.count()
-
-    def newcomer():
-        return reviews.allowed(Caller(f"new-{next(names)}"), WRITE, trust=Trust.NOTHING)
-
-    floods(*strangers(reviews, 3), *nobodies(reviews, 3), newcomer, *writes)
-    await asyncio.sleep(6)
-    before = len(reviewer.asked)
-    await asyncio.sleep(10)
-    assert len(reviewer.asked) - before == pytest.approx(10 * 20, abs=5)
-
-
 # Many with valid tokens and without rights.
 
 

@@ -104,28 +104,6 @@ async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobod
     assert client.events == []
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"message": "other"},
-        {"reason": "Other"},
-        {"failures": 1},
-        {"conditions": ()},
-        {"tally": None},
-        {"since": NOW - 5},
-        {"resources": {KCM: workload(KCM, 0)}},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-async def test_every_other_field_is(harness, shoots, change):
-    shoots.add(healthy())
-    client = await harness.listen()
-    shoots.add(replace(healthy(), **change))
-    harness.look(NAMESPACE)
-    await harness.run(0.3)
-    assert client.names == ["shoot"]
-
-
 async def test_many_signs_within_a_moment_are_one_probe_and_one_event(harness, shoots, monkeypatch):
     shoots.add(healthy())
     client = await harness.listen()

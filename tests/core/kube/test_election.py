@@ -174,40 +174,31 @@ async def test_a_healthy_leader_renews_every_retry_period_for_hours():
 
 async def test_the_standby_follows_a_leader_that_was_killed_and_probes_before_it_leads():
     lease = Lease()
-    one, two = Candidate(lease, "a"), Candidate(lease, "b")
-    async with running(one):
-        await asyncio.sleep(1)
-        two_task = asyncio.ensure_future(two.election.run())
-        await asyncio.sleep(30)
-    killed = two.clock.now()
-    await until(lambda: two.may_probe, within=60)
-    assert not two.leading
-    assert two.clock.now() - killed <= 7.5  # a third of 15 s, and one look at the Lease
-    await until(lambda: two.leading, within=60)
-    assert 12 < two.clock.now() - killed < 18
-    assert lease.spec["leaseTransitions"] == 1
-    assert two.heard == [(False, True), (True, True)]
-    two_task.cancel()
-    await asyncio.gather(two_task, return_exceptions=True)
+    async with leader_and_standby(lease) as (task, _, two):
+        task.cancel()
+        killed = two.clock.now()
+        await until(lambda: two.may_probe, within=60)
+        assert not two.leading
+        assert two.clock.now() - killed <= 7.5  # a third of 15 s, and one look at the Lease
+        await until(lambda: two.leading, within=60)
+        assert 12 < two.clock.now() - killed < 18
+        assert lease.spec["leaseTransitions"] == 1
+        assert two.heard == [(False, True), (True, True)]
 
 
 async def test_a_standby_stops_looking_when_the_lease_moves_again():
     lease = Lease()
-    one, two = Candidate(lease, "a"), Candidate(lease, "b")
-    async with running(one):
-        await asyncio.sleep(1)
-        async with running(two):
-            await asyncio.sleep(10)
-            renewals = len(lease.writes)
-            await until(lambda: len(lease.writes) > renewals)
-            one.path.fault = ServerFault("500")
-            await asyncio.sleep(7.7)
-            assert two.may_probe
-            assert one.leading
-            one.path.fault = None
-            await asyncio.sleep(5)
-            assert not two.may_probe
-            assert two.heard == [(False, True), (False, False)]
+    async with leader_and_standby(lease) as (_, one, two):
+        renewals = len(lease.writes)
+        await until(lambda: len(lease.writes) > renewals)
+        one.path.fault = ServerFault("500")
+        await asyncio.sleep(7.7)
+        assert two.may_probe
+        assert one.leading
+        one.path.fault = None
+        await asyncio.sleep(5)
+        assert not two.may_probe
+        assert two.heard == [(False, True), (False, False)]
 
 
 @pytest.mark.parametrize(
@@ -277,18 +268,14 @@ async def test_a_lease_that_another_one_took_ends_leadership_at_once():
 
 async def test_a_clean_stop_gives_the_lease_back_and_the_next_one_need_not_wait():
     lease = Lease()
-    one, two = Candidate(lease, "a"), Candidate(lease, "b")
-    async with running(one):
-        await asyncio.sleep(5)
-        async with running(two):
-            await asyncio.sleep(5)
-            stopped = one.clock.now()
-            await one.election.release()
-            assert not one.leading
-            assert lease.spec["holderIdentity"] == ""
-            assert lease.spec["leaseDurationSeconds"] == 1
-            await until(lambda: two.leading, within=60)
-            assert two.clock.now() - stopped < 3
+    async with leader_and_standby(lease) as (_, one, two):
+        stopped = one.clock.now()
+        await one.election.release()
+        assert not one.leading
+        assert lease.spec["holderIdentity"] == ""
+        assert lease.spec["leaseDurationSeconds"] == 1
+        await until(lambda: two.leading, within=60)
+        assert two.clock.now() - stopped < 3
 
 
 @pytest.mark.parametrize("arrives", [False, True])
@@ -355,11 +342,9 @@ async def test_when_a_lease_that_nobody_renews_is_taken(spec, after):
 
 
 async def test_a_forbidden_lease_is_reported_once_and_tried_again():
-    lease = Lease()
-    one = Candidate(lease)
-    one.path.fault = Forbidden("get leases in garden/x: 403 (Forbidden)")
     with structlog.testing.capture_logs() as logs:
-        async with running(one):
+        async with alone() as one:
+            one.path.fault = Forbidden("get leases in garden/x: 403 (Forbidden)")
             await asyncio.sleep(60)
             assert not one.leading
             assert "403" in str(one.election.trouble)
@@ -372,24 +357,20 @@ async def test_a_forbidden_lease_is_reported_once_and_tried_again():
 
 
 async def test_who_has_released_the_lease_does_not_lead_again():
-    candidate = Candidate(Lease())
-    answered = candidate.path.replace
+    async with alone() as one:
+        answered = one.path.replace
 
-    async def slowly(record, term, within):
-        found = await answered(record, term, within)
-        if term["holderIdentity"]:
-            await asyncio.sleep(0.5)
-        return found
+        async def slowly(record, term, within):
+            found = await answered(record, term, within)
+            if term["holderIdentity"]:
+                await asyncio.sleep(0.5)
+            return found
 
-    candidate.path.replace = slowly
-    task = asyncio.ensure_future(candidate.election.run())
-    await asyncio.sleep(2.1)
-    await candidate.election.release()
-    await asyncio.sleep(0.6)
-    leads = candidate.leading
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert not leads
+        one.path.replace = slowly
+        await asyncio.sleep(2.1)
+        await one.election.release()
+        await asyncio.sleep(0.6)
+        assert not one.leading
 
 
 # After an absence of the seed, or of our own.
@@ -529,14 +510,12 @@ async def test_a_server_that_does_not_say_when_it_was_written_lets_nobody_follow
 
 async def test_a_holder_that_nobody_here_has_seen_before_is_followed_after_a_whole_duration():
     """Its clock and ours may differ by anything: an hour, and a Lease that was written an hour ago looks new."""
-    lease = Lease({"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": LONG_AGO})
-    two = Candidate(lease, "b")
-    lease.written -= 3600
-    async with running(two):
+    async with alone(OF_X | {"renewTime": LONG_AGO}) as one:
+        one.lease.written -= 3600
         await asyncio.sleep(14.9)
-        assert not two.leading
+        assert not one.leading
         await asyncio.sleep(0.2)
-        assert two.leading
+        assert one.leading
 
 
 async def test_of_another_holder_nothing_is_known_from_the_one_before():
@@ -563,10 +542,8 @@ async def test_a_read_that_was_swallowed_is_followed_by_the_next_one_at_once():
 
 
 async def test_who_has_not_listed_the_seed_leaves_a_free_lease_to_others_for_one_duration():
-    lease = Lease()
-    one = Candidate(lease)
-    one.election.prepare(lambda: Preparation.NONE)
-    async with running(one):
+    async with alone() as one:
+        one.election.prepare(lambda: Preparation.NONE)
         await asyncio.sleep(14.9)
         assert not one.leading
         assert one.may_probe, "nobody leads: it is time to look"
@@ -575,9 +552,8 @@ async def test_who_has_not_listed_the_seed_leaves_a_free_lease_to_others_for_one
 
 
 async def test_who_has_only_listed_it_leaves_others_two_tries_and_the_time_that_one_may_hang():
-    one = Candidate(Lease({"holderIdentity": "dead", "leaseDurationSeconds": 15}))
-    one.election.prepare(lambda: Preparation.LISTED)
-    async with running(one):
+    async with alone(OF_X) as one:
+        one.election.prepare(lambda: Preparation.LISTED)
         await asyncio.sleep(15 + 6.9)
         assert not one.leading
         await asyncio.sleep(0.2)
@@ -596,9 +572,9 @@ async def test_who_has_listed_it_takes_what_was_given_back_at_once():
 
 @pytest.mark.parametrize("spec", [None, {"holderIdentity": ""}])
 async def test_who_is_prepared_takes_a_free_lease_within_a_tenth_of_a_second(spec):
-    one, prepared = Candidate(Lease(spec)), [Preparation.NONE]
-    one.election.prepare(lambda: prepared[0])
-    async with running(one):
+    prepared = [Preparation.NONE]
+    async with alone(spec) as one:
+        one.election.prepare(lambda: prepared[0])
         for _ in range(7):
             await asyncio.sleep(1)
             assert not one.leading

@@ -189,7 +189,7 @@ async def test_a_deep_object_in_a_watch_is_named_and_the_watch_goes_on_behind_it
         await watcher.happens("DELETED", thing("b", 63, nested(levels)))
         assert watcher.names == ["a", "c"]
         assert len(watcher.server.asked) == 2, "one list, and one watch that goes on"
-        assert watcher.reflector._version == "63"
+        assert watcher.reflector.version == "63"
     if levels > 1_000:
         assert named(warned, CUT_SHORT) == ["a", "b"]
     assert not named(warned, UNDECODABLE)

@@ -144,6 +144,7 @@ STATES: dict[str, Any] = {
     "storage is back, not for long": (UNKNOWN, [(0, -40), (60, -40), (89, -40)], SINCE_60),
     "storage is back for long enough": (EXPIRED, [(0, -40), (60, -40), (90, -40)], SINCE_60),
     # under protection, a lease that moved between readings far apart is no sign of life (rules 3.1)
+    "it was not seen to move, however young": (UNKNOWN, [(0, -4), (9, -4)], PROTECTED),
     "moved just after the former of two readings": (UNKNOWN, [(0, -5), (31, 1)], PROTECTED),
     "the same, further apart": (UNKNOWN, [(0, -5), (600, 1)], PROTECTED),
     "the same without protection": (FRESH, [(0, -5), (31, 1)], {}),
