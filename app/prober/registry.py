@@ -91,9 +91,8 @@ class ShootRegistry:
     async def stop(self, namespace: str, lifecycle: Lifecycle) -> None:
         """Ends the probing of a shoot; nothing is scaled, as hibernation and deletion belong to gardenlet (rules 2)."""
         if (found := self._runners.get(namespace)) is not None:
-            task = self._tasks[
-                namespace
-            ]  # before anything is awaited: `stop_all` may come meanwhile
+            # Before anything is awaited: `stop_all` may come meanwhile.
+            task = self._tasks[namespace]
             await found.stop(lifecycle.message)
             await cancelled(task)
             self._runners.pop(namespace, None)

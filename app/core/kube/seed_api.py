@@ -175,9 +175,9 @@ def _service_account(origin: str, folder: Path) -> _Contents:
 def _kubeconfig(path: Path) -> _Contents:
     """To be called in a thread: it reads files, and may run a credential plugin and wait for it."""
     loaded = asyncio.run(_load(path))
-    for unsupported in ("tls_server_name", "proxy"):
-        if getattr(loaded, unsupported, None):
-            raise _mistake(str(path), unsupported.replace("_", "-"), "is not supported")
+    for key, found in (("tls-server-name", loaded.tls_server_name), ("proxy-url", loaded.proxy)):
+        if found:
+            raise _mistake(str(path), key, "is not supported")
     origin = loaded.host.rstrip("/")
     bearer = loaded.api_key.get("BearerToken") or ""
     # kubernetes_asyncio writes certificates into files

@@ -668,7 +668,13 @@ async def test_the_second_lease_is_taken_right_after_the_first():
 
 
 STAMPED = 1_800_000_000.0  # 2027-01-15T08:00:00Z
-SPEC = {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 3}
+RENEWED = "2027-01-15T07:59:58.000000Z"
+SPEC = {
+    "holderIdentity": "a",
+    "leaseDurationSeconds": 15,
+    "leaseTransitions": 3,
+    "renewTime": RENEWED,
+}
 
 
 class LeaseServer:
@@ -690,7 +696,8 @@ async def age(*arguments):
     store = LeaseStore(cast("Any", LeaseServer(*arguments)), "garden", "x")
     found = await store.read(1.0)
     assert found is not None
-    assert (found.holder, found.duration, found.transitions) == ("a", 15.0, 3)
+    known = (found.holder, found.duration, found.transitions, found.renewed)
+    assert known == ("a", 15.0, 3, RENEWED)
     return found.age
 
 

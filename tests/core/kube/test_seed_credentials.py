@@ -157,17 +157,20 @@ async def test_the_operators_client_certificate_is_used(tmp_path):
 
 @blocking
 @pytest.mark.parametrize("content", [None, "", "nonsense: [", "{}", '{"current-context": "y"}'])
-async def test_a_kubeconfig_that_is_none_is_a_mistake(tmp_path, content):
+async def test_a_kubeconfig_that_is_none_is_a_mistake_that_names_the_file(tmp_path, content):
     path = tmp_path / "config"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConfigurationError) as caught:
         await FileCredentials.of_kubeconfig(Time().clock, path)
+    assert str(path) in str(caught.value)
 
 
 @blocking
 @pytest.mark.parametrize("cluster", [{"proxy-url": "http://p"}, {"tls-server-name": "x"}])
 async def test_what_we_do_not_support_is_said(tmp_path, cluster):
     path = kubeconfig(tmp_path / "config", cluster=cluster)
-    with pytest.raises(ConfigurationError, match="not supported"):
+    with pytest.raises(ConfigurationError) as caught:
         await FileCredentials.of_kubeconfig(Time().clock, path)
+    (named,) = cluster
+    assert f"{path}: {named}: is not supported" in str(caught.value)

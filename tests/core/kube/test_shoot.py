@@ -203,6 +203,22 @@ async def test_more_leases_than_any_shoot_has_are_refused(items, pages):
         assert registry.get_sample_value("dwd_response_limit_hits_total", {"limit": "count"}) == 1
 
 
+@pytest.mark.parametrize("before", [0, 1], ids=["the first page", "a later page"])
+async def test_a_page_of_leases_that_is_larger_than_any_is_refused(before):
+    """Below the cap of all answers: so one shoot cannot hold the bytes that all may hold together."""
+
+    async def large(asked):
+        page = {"kind": "LeaseList", "metadata": {"continue": "x"}, "items": [lease(1)] * 500}
+        if len(server.asked) > before:
+            page["junk"] = "x" * (8 << 20)
+        await asked.answer(page)
+
+    async with serving(large) as server, connecting() as connector:
+        with pytest.raises(LimitExceeded) as caught:
+            await (await connector.connect(secret(server))).leases()
+        assert (caught.value.limit, len(server.asked)) == ("size", before + 1)
+
+
 async def test_a_new_token_is_used_on_the_old_connection():
     async with serving(api()) as server, connecting() as connector:
         first = await connector.connect(secret(server))
@@ -226,13 +242,15 @@ async def test_a_new_ca_closes_the_connections_of_the_former():
             await other.version()
 
 
-async def test_a_shoot_that_is_forgotten_has_no_connections():
+async def test_of_a_shoot_that_is_forgotten_nothing_is_kept():
     async with serving(api()) as server, connecting() as connector:
         await (await connector.connect(secret(server))).version()
+        spent = connector.consumer(NAMESPACE).spent
         connector.forget(NAMESPACE)
         connector.forget("never-seen")
         await asyncio.sleep(0.05)
         assert server.open == 0
+        assert spent > 0 == connector.consumer(NAMESPACE).spent, "nothing of it is kept"
 
 
 async def test_a_token_that_is_absent_for_a_while_keeps_the_connection():
