@@ -308,6 +308,7 @@ def test_a_row_has_word_and_shape_the_limit_and_what_comes_back(client, shoots):
     assert 'class="fill" width="63.0"' in row
     assert 'class="limit" d="M60.0 0V8"' in row
     assert 'href="/?state=Protected"' in html, "each number is a filter"
+    assert f'href="/shoots/{NAMESPACE}"' in row, "it leads to the shoot"
 
 
 def test_a_row_is_made_anew_when_what_it_shows_has_changed(client, shoots, overrides):

@@ -232,6 +232,18 @@ async def test_whoever_is_in_his_own_way_is_told_that_after_2_s(given):
     assert answer.headers["Retry-After"] == "1"
 
 
+async def test_a_read_that_fails_or_is_cut_short_keeps_nobody_waiting():
+    locks = ReadLocks()
+    with pytest.raises(ZeroDivisionError):
+        async with locks.turn("a"):
+            _ = 1 / 0
+    cut, waiting = (asyncio.ensure_future(held(locks, "a", seconds)) for seconds in (60, 1))
+    await asyncio.sleep(0.1)
+    cut.cancel()
+    await asyncio.wait([cut])
+    await waiting
+
+
 async def test_nobody_is_remembered_who_waits_for_nothing():
     locks = ReadLocks()
     await asyncio.gather(*(held(locks, f"caller {n}") for n in range(50)))

@@ -84,61 +84,56 @@ async def test_a_second_deletion_of_a_pod_changes_nothing_unless_it_is_to_stop_s
         assert metadata["deletionTimestamp"] < first["deletionTimestamp"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "grace"),
-    [
-        ({"terminationGracePeriodSeconds": 7}, 7),
-        ({"terminationGracePeriodSeconds": 0}, 0),
-        ({"phase": "Succeeded"}, 0),
-        ({"phase": "Failed"}, 0),
-        ({"phase": "Running"}, 30),
-        ({"phase": "Unknown"}, 30),
-    ],
-    ids=str,
-)
-async def test_how_long_a_pod_may_take_to_stop_is_its_own_matter(arena, wire, changes, grace):
-    body = pod("a")
-    seconds = changes.get("terminationGracePeriodSeconds")
-    body["spec"] |= {} if seconds is None else {"terminationGracePeriodSeconds": seconds}
-    await created(arena, wire, "Pod", body)
-    if "phase" in changes:
-        patch = {"status": {"phase": changes["phase"]}}
-        await wire.ask("PATCH", at(arena, "Pod", "a/status"), patch, kind=MERGE)
-    answer = await deleted(arena, wire)
-    assert answer.json["metadata"]["deletionGracePeriodSeconds"] == grace
-    assert (await wire.get(at(arena, "Pod", "a"))).status == (200 if grace else 404)
+GRACES: list[tuple[dict[str, Any], int]] = [
+    ({"terminationGracePeriodSeconds": 7}, 7),
+    ({"terminationGracePeriodSeconds": 0}, 0),
+    ({"phase": "Succeeded"}, 0),
+    ({"phase": "Failed"}, 0),
+    ({"phase": "Running"}, 30),
+    ({"phase": "Unknown"}, 30),
+]
+"""What is said of a pod, and how many seconds it has then."""
+
+
+async def test_how_long_a_pod_may_take_to_stop_is_its_own_matter(arena, wire):
+    for number, (changes, grace) in enumerate(GRACES):
+        body, name = pod(f"a{number}"), f"a{number}"
+        body["spec"] |= {key: value for key, value in changes.items() if key != "phase"}
+        await created(arena, wire, "Pod", body)
+        if "phase" in changes:
+            patch = {"status": {"phase": changes["phase"]}}
+            await wire.ask("PATCH", at(arena, "Pod", f"{name}/status"), patch, kind=MERGE)
+        answer = await deleted(arena, wire, name)
+        assert answer.json["metadata"]["deletionGracePeriodSeconds"] == grace, changes
+        assert (await wire.get(at(arena, "Pod", name))).status == (200 if grace else 404), changes
 
 
 OPTIONS = {"kind": "DeleteOptions", "apiVersion": "v1"}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "what", "why"),
-    [
-        ({"uid": NOBODYS}, "UID", "deleted and then recreated"),
-        ({"resourceVersion": "1"}, "ResourceVersion", "modified"),
-        ({"uid": NOBODYS, "resourceVersion": "1"}, "UID", "deleted and then recreated"),
-        ({"uid": ""}, "UID", "deleted and then recreated"),
-        ({"resourceVersion": ""}, "ResourceVersion", "modified"),
-    ],
-    ids=str,
-)
+WRONG_PRECONDITIONS = [
+    ({"uid": NOBODYS}, "UID", "deleted and then recreated"),
+    ({"resourceVersion": "1"}, "ResourceVersion", "modified"),
+    ({"uid": NOBODYS, "resourceVersion": "1"}, "UID", "deleted and then recreated"),
+    ({"uid": ""}, "UID", "deleted and then recreated"),
+    ({"resourceVersion": ""}, "ResourceVersion", "modified"),
+]
+
+
 @pytest.mark.parametrize("node", ["node-1", None], ids=["on-a-node", "on-none"])
-async def test_a_precondition_that_does_not_hold_is_a_conflict_that_says_which(
-    arena, wire, wrong, what, why, node
-):
+async def test_a_precondition_that_does_not_hold_is_a_conflict_that_says_which(arena, wire, node):
     before = (await created(arena, wire, "Pod", pod("a", node=node)))["metadata"]
-    answer = await deleted(arena, wire, body=OPTIONS | {"preconditions": wrong})
-    assert failure(answer) == (409, "Conflict")
-    assert answer.json["details"] == {"name": "a", "kind": "Pod"}
     keys = {"UID": "uid", "ResourceVersion": "resourceVersion"}
-    assert answer.json["message"] == (
-        f'Operation cannot be fulfilled on Pod "a": the {what} in the precondition '
-        f"({wrong[keys[what]]}) does not match the {what} in record ({before[keys[what]]}). "
-        f"The object might have been {why}"
-    )
-    after = (await wire.get(at(arena, "Pod", "a"))).json["metadata"]
-    assert after == before
+    for wrong, what, why in WRONG_PRECONDITIONS:
+        answer = await deleted(arena, wire, body=OPTIONS | {"preconditions": wrong})
+        assert failure(answer) == (409, "Conflict"), wrong
+        assert answer.json["details"] == {"name": "a", "kind": "Pod"}
+        assert answer.json["message"] == (
+            f'Operation cannot be fulfilled on Pod "a": the {what} in the precondition '
+            f"({wrong[keys[what]]}) does not match the {what} in record ({before[keys[what]]}). "
+            f"The object might have been {why}"
+        )
+    assert (await wire.get(at(arena, "Pod", "a"))).json["metadata"] == before
 
 
 @pytest.mark.parametrize("node", ["node-1", None], ids=["on-a-node", "on-none"])

@@ -5,6 +5,8 @@ import itertools
 import pytest
 
 from app.core.config.policy_files import parse_prober
+from app.core.kube.client import ResponseLimits
+from app.core.kube.connections import MAX_TOTAL, MIB
 from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
 from app.realcluster import LEASES
 from tests.docs.pages import DOCS, ROOT, Page
@@ -86,6 +88,12 @@ def test_the_rights_are_those_that_the_program_asks_for():
 def test_the_rights_are_asked_for_by_name_where_kubernetes_can():
     unnamed = {(resource, verb) for _, own, resource, name, verb in asked_for() if own and not name}
     assert unnamed == {("leases.coordination.k8s.io", "create")}
+
+
+def test_an_answer_and_all_answers_together_may_take_what_the_page_says():
+    """Threat T7."""
+    said = f"{ResponseLimits().body // MIB} MiB an answer, {MAX_TOTAL // MIB} MiB of all answers"
+    assert [row for row in rows(section("What a shoot may take")) if row[0].startswith(said)]
 
 
 @pytest.mark.parametrize("row", rows(THREATS.text), ids=lambda row: row[0].rpartition(">")[2])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.core import errors
-from app.core.model.probing import Failure, PathReading, VerdictReason
+from app.core.model.probing import Failure, PathReading, RequestKind, VerdictReason
 from app.core.model.shoots import Route, SecretView
 from app.prober.shoot_probe import PathProbe
 from tests.prober.rules.facts import pending, workload
@@ -60,6 +60,7 @@ def observer(outside, **changes):
         suspect_interval=5.0,
         failure_threshold=3,
         success_threshold=1,
+        internal_failure_backoff=7.0,
     )
     env: Any = SimpleNamespace(policy=policy, seed=outside, connector=outside, clock=outside)
     return PathProbe(env, SHOOT)
@@ -84,6 +85,20 @@ async def test_a_request_ends_a_little_before_its_attempt(timeout, most):
     outside = Outside()
     await probe(outside, probe_timeout=timeout)
     assert all(most * 0.85 <= within < most for _, _, within in outside.asked)
+
+
+@pytest.mark.parametrize(
+    ("of", "reason", "waits"),
+    [
+        (RequestKind.INTERNAL, VerdictReason.UNREACHABLE, 7.0),
+        (RequestKind.INTERNAL, VerdictReason.CREDENTIALS_INVALID, None),
+        (RequestKind.EXTERNAL, VerdictReason.UNREACHABLE, None),
+    ],
+)
+async def test_after_a_failure_of_the_internal_path_it_waits_as_long_as_configured(
+    of, reason, waits
+):
+    assert observer(Outside()).backoff(Failure(reason, "so", of)) == waits
 
 
 @pytest.mark.parametrize("jump", [5.6, 6.5, 20.0])

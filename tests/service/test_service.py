@@ -238,3 +238,16 @@ async def test_http_answers_until_the_cluster_is_left_and_then_no_more():
     assert answers == [(200, "ok")], "a stop is no death"
     assert [each for each in addresses if await listens(each)] == []
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_whoever_follows_events_is_told_of_a_stop_at_once():
+    async with living() as found:
+        reader, writer = await asyncio.open_connection(*found.service.address("API"))
+        writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(5):
+            await reader.readuntil(b"event: shoot\n")
+            await found.service.stop("the test is over")
+            rest = await reader.read()
+        writer.close()
+    assert b"event: end\n" in rest
+    assert rest.endswith(b"0\r\n\r\n"), "the answer is whole"

@@ -77,6 +77,17 @@ async def test_the_api_sees_what_was_deleted_and_what_was_not_and_why(harness):
     assert KeepReason.NOT_WAITING in spared.values()
 
 
+async def test_a_pod_that_is_queued_after_all_is_not_shown_as_spared(lab):
+    harness = lab.control_plane(deletions_a_second=0.05)
+    harness.pauses.pause(NAMESPACE)
+    await harness.recover(SCHEDULER, "cloud-controller-manager")
+    harness.pauses.resume(NAMESPACE)
+    await harness.run(2)
+    assert len(harness.names()) == 1
+    assert harness.recovery().queued == 1
+    assert not [each for each in harness.recovery().spared if each.reason is KeepReason.PAUSED]
+
+
 async def test_services_that_never_came_back_are_not_listed(harness):
     await harness.recover()
     assert [each.key for each in harness.weeder.controller.statuses()] == [API]

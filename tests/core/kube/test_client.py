@@ -336,6 +336,16 @@ async def test_a_dead_kept_alive_connection_is_no_failure(handler):
             assert reply.sent - begun >= 0.19, "when the attempt was sent that was answered"
 
 
+async def test_an_attempt_on_a_kept_connection_leaves_time_for_a_second_one():
+    """However long it may take by itself: an attempt of endpoint mode has 5 s in all."""
+    async with (
+        serving(second_turn_is_swallowed) as server,
+        channel_to(server, limits=ResponseLimits()) as channel,
+    ):
+        await ask(channel)
+        assert (await ask(channel, within=0.5)).value == "v1.35.4"
+
+
 async def test_the_second_attempt_stays_within_the_time_of_both():
     async def swallowed_from_then_on(asked):
         if len_asked() > 1:

@@ -102,6 +102,7 @@ def test_the_same_deed_again_is_another_record(audit):
         pytest.param(REFUSED, NOBODY, id="a refusal of a known caller"),
         pytest.param(replace(DONE, caller="bob"), DONE, id="what another has done"),
         pytest.param(replace(REFUSED, caller="bob"), REFUSED, id="a refusal of another"),
+        pytest.param(replace(REFUSED, caller="bob"), DONE, id="one, by what succeeds"),
     ],
 )
 async def test_a_flood_pushes_out_nothing_of_more_importance_or_of_another(audit, kept, flood):

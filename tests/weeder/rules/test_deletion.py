@@ -77,6 +77,19 @@ def test_a_pod_that_waits_long_is_deleted_and_its_container_and_wait_are_told():
     assert judged(pod("a", running(), crashed("main", 6, 100))) == Delete("main", 200.0)
 
 
+@pytest.mark.parametrize(
+    ("containers", "counts"),
+    [
+        ([crashed("short", 1), crashed("long", 5), crashed("middle", 3)], Delete("long", 160.0)),
+        ([crashed("long", 6), crashed("unknown", None)], Delete("unknown", None)),
+        ([crashed("init", 6, init=True), running()], Delete("init", 300.0)),
+    ],
+    ids=["the longest", "one that is not known", "an init container"],
+)
+def test_of_the_waits_of_several_containers_the_longest_counts(containers, counts):
+    assert judged(pod("a", *containers)) == counts
+
+
 # What is not, and why.
 
 
