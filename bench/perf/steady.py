@@ -13,7 +13,7 @@ from bench.perf.scrape import Scrape
 from bench.perf.sides import Side
 from bench.perf.validity import Stretch, Watch
 
-LOOKED_WITHIN: Final = 60.0
+LOOKED_WITHIN: Final = 120.0
 _POLL: Final = 0.2
 SETTLE: Final = 25.0
 """Seconds after the first probes: until then leases are learnt, which takes looks of its own."""
