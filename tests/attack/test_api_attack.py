@@ -31,7 +31,7 @@ class Port:
         self.overrides = FakeOverrides()
         self.audit = AuditLog(time.monotonic)
         given = context(shoots, overrides=self.overrides, audit=self.audit)
-        app = application(given, audit=self.audit, local_only=True)
+        app = application(given, local_only=True)
         self.lines: list[Any] = []
         self.server = HttpServer("api", app, "127.0.0.1", 0)
 

@@ -608,7 +608,7 @@ async def called(attack, tls=None):
     known = FakeShoots()
     known.add(*(healthy(f"shoot--acme--{number:04}") for number in range(500)), healthy(NAMESPACE))
     audit = AuditLog(asyncio.get_running_loop().time)
-    app = application(context(known, overrides=FakeOverrides(), audit=audit), audit=audit)
+    app = application(context(known, overrides=FakeOverrides(), audit=audit))
     server = HttpServer("api", app, "127.0.0.1", 0, tls=tls)
     serving = asyncio.ensure_future(server.run())
     await asyncio.to_thread(say, server.address, request("GET /openapi.json"))  # made once
