@@ -45,10 +45,10 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP)  ## the main job on the embedded simulated seed, with the API on localhost
 	@$(BIN)/dwd demo
 
-test: $(STAMP)  ## all tests on virtual time: some 13,000 in 4 minutes
+test: $(STAMP)  ## all tests on virtual time: some 10,000 in 4 minutes
 	$(BIN)/python -m pytest -q $(FAST)
 
-test-suites: test-worlds test-real-time  ## whole worlds, and what takes real time: whole processes, the demo, attacks; Python only, 18 minutes
+test-suites: test-worlds test-real-time  ## whole worlds, and what takes real time: whole processes, the demo, attacks; Python only, 15 minutes
 
 test-worlds: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses=2 -o timeout=900 $(WHOLE_WORLDS)
