@@ -265,7 +265,7 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
         assert theirs[What.RECOVERY] > 120, "back-offs are minutes"
         summary = [" ".join(line.split()) for line in demo.show.summary()]
         assert "6 path-cut: zonal-61 nodes marked NotReady 0 61" in summary
-        assert "7 path-cut: zonal-59 of either, below the limit 59 59" in summary
+        assert "7 path-cut: zonal-59 lost below the limit 59 59" in summary
         third = summary.index("2 api-down: b nothing lost 0 0") + 1
         assert summary[third].startswith("3 etcd-outage: c pods restarted ")
         assert (demo.seed.mine.all_waiting, demo.seed.theirs.all_waiting) == (0, 0)

@@ -28,7 +28,7 @@ class What(StrEnum):
     NODE = "nodes marked NotReady"
     MACHINE = "machines deleted"
     """Counted when machine-controller-manager begins to delete it, which is irreversible."""
-    BELOW = "of either, below the limit"
+    BELOW = "lost below the limit"
     """Nodes and machines that were lost where too few nodes were cut off for a scale-down."""
     RESTART = "pods restarted"
     RECOVERY = "seconds until all pods were ready"
