@@ -196,7 +196,7 @@ def protection_changed(
     if began:
         note = f"Meltdown protection began: until {NODES_BACK} again, {_STOPPED} are stopped. Reason: {why}."
     of = ProtectionBegan if began else LifecycleChanged
-    on_each(environment, namespace, refs, reason, (message, note), of)
+    _on_each(environment, namespace, refs, reason, (message, note), of)
 
 
 def protection_abandoned(
@@ -205,10 +205,10 @@ def protection_abandoned(
     """Reports that probing ended while protection was active, with an Event on each of `refs`."""
     text = f"probing ended ({why}) while protection was active; these stay as they are"
     note = f"This cluster is no longer watched ({why}): stopped controllers stay stopped."
-    on_each(environment, namespace, refs, "ProtectionAbandoned", (text, note), ProtectionAbandoned)
+    _on_each(environment, namespace, refs, "ProtectionAbandoned", (text, note), ProtectionAbandoned)
 
 
-def on_each(
+def _on_each(
     environment: ProberEnvironment,
     namespace: str,
     refs: Iterable[ResourceRef],
@@ -231,13 +231,13 @@ def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) ->
         "Meltdown protection has reached its maximum duration: everything is started again, and not stopped for "
         f"{format_duration(spec.hold)} after that, whatever the state of the nodes."
     )
-    on_each(environment, namespace, refs[:1], "ProtectionReleased", (text, note))
+    _on_each(environment, namespace, refs[:1], "ProtectionReleased", (text, note))
 
 
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
     """Reports that a protection has lasted for `maxProtectionDuration`, and could not be released."""
     text = f"maxProtectionDuration is over, but the shoot is not released: {why}"
-    _tell(environment, OverrideNotice, namespace, "ProtectionNotReleased", text, Severity.ERROR)
+    _tell(environment, namespace, "ProtectionNotReleased", text, Severity.ERROR, OverrideNotice)
 
 
 def lifecycle_changed(
@@ -245,40 +245,39 @@ def lifecycle_changed(
 ) -> None:
     """Reports that probing began or ended, or that the Shoot cannot be decoded."""
     severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
-    _tell(environment, LifecycleChanged, namespace, reason, message, severity)
+    _tell(environment, namespace, reason, message, severity)
 
 
 def runner_failed(environment: ProberEnvironment, namespace: str, failed: Exception) -> None:
     """Reports that a runner failed unexpectedly, and will be started again."""
     text = f"the runner failed and is started again: {type(failed).__name__}"
-    _tell(environment, RunnerFailed, namespace, "RunnerFailed", text, Severity.ERROR)
+    _tell(environment, namespace, "RunnerFailed", text, Severity.ERROR, RunnerFailed)
 
 
 def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have used up its share of time (rules 4.4)."""
-    of, text = LifecycleChanged, schedule.PROBED_LESS_OFTEN
-    _tell(environment, of, namespace, "ProbedLessOften", text, Severity.WARNING)
+    text = schedule.PROBED_LESS_OFTEN
+    _tell(environment, namespace, "ProbedLessOften", text, Severity.WARNING)
 
 
 def probed_as_usual(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have been within its share of time for a while."""
-    text = "probed as often as usual again"
-    _tell(environment, LifecycleChanged, namespace, "ProbedAsUsual", text)
+    _tell(environment, namespace, "ProbedAsUsual", "probed as often as usual again")
 
 
 def forgotten(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that the Cluster is gone, so that nothing of the shoot is kept."""
     text = "the Cluster is gone; its history goes too"
-    _tell(environment, ShootForgotten, namespace, "ShootForgotten", text, Severity.DEBUG)
+    _tell(environment, namespace, "ShootForgotten", text, Severity.DEBUG, ShootForgotten)
 
 
 def _tell(
     environment: ProberEnvironment,
-    of: type[Notice],
     namespace: str,
     reason: str,
     message: str,
     severity: Severity = Severity.INFO,
+    of: type[Notice] = LifecycleChanged,
 ) -> None:
     """Publishes a notice that has no facts of its own."""
     notice = of(namespace, environment.clock.now(), reason, message, severity)
@@ -343,7 +342,7 @@ def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: s
         f"{what} was cancelled{how}",
         f"Scaling {operation.direction} (operation {operation.id}) was cancelled{who}.",
     )
-    on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told)
+    _on_each(environment, operation.namespace, refs[:1], "ScalingCancelled", told)
 
 
 def request_began(

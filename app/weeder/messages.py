@@ -1,5 +1,6 @@
 """The notices of the weeder, one function for each thing that happens; log, metrics, history and Events use them."""
 
+from functools import partial
 from typing import Final
 
 from app.core.errors import ClusterError, trimmed
@@ -121,20 +122,8 @@ def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: DeletedPod) 
             text = f"deleted pod {deletion.pod} as {why}: {waited}"
             note = f"Pod {deletion.pod} was deleted, so that it starts again at once: "
             note += f"{came}, and its container {waited}."
-    resource, uid = _about(deletion.pod, deletion.uid, deletion.owner)
-    notice = PodJudged(
-        key.namespace,
-        env.clock.now(),
-        reason,
-        text,
-        resource=resource,
-        resource_uid=uid,
-        event=note,
-        service=key.service,
-        pod=deletion.pod,
-        result=deletion.result,
-        action="Delete",
-    )
+    judged = _judged(env, key, deletion.pod, deletion.uid, deletion.owner)
+    notice = judged(reason, text, event=note, result=deletion.result, action="Delete")
     env.notice_bus.publish(notice)
 
 
@@ -143,18 +132,11 @@ def capped(
 ) -> None:
     """Reports a pod that is kept because of its owner's cap; with an Event if `event` is set."""
     note = f"Pod {pod.name} waits in CrashLoopBackOff and is left alone: {keep.message}."
-    resource, uid = _about(pod.name, pod.uid, pod.owner)
-    notice = PodJudged(
-        key.namespace,
-        env.clock.now(),
+    notice = _judged(env, key, pod.name, pod.uid, pod.owner)(
         "WeedingCapped",
         f"pod {pod.name}: {keep.message}",
         Severity.WARNING if event else Severity.DEBUG,
-        resource=resource,
-        resource_uid=uid,
         event=note if event else None,
-        service=key.service,
-        pod=pod.name,
         result=DeletionResult.CAPPED,
         action="Delete",
     )
@@ -169,17 +151,10 @@ def not_deleted(
     error: ClusterError | None,
 ) -> None:
     """Reports a deletion that was refused, or whose outcome is not known."""
-    resource, uid = _about(pod.name, pod.uid, pod.owner)
-    notice = PodJudged(
-        key.namespace,
-        env.clock.now(),
+    notice = _judged(env, key, pod.name, pod.uid, pod.owner)(
         "PodNotWeeded",
         f"pod {pod.name} was not deleted: {error}",
         Severity.INFO if result is DeletionResult.CONFLICT else Severity.WARNING,
-        resource=resource,
-        resource_uid=uid,
-        service=key.service,
-        pod=pod.name,
         result=result,
     )
     env.notice_bus.publish(notice)
@@ -199,8 +174,22 @@ def failed(env: WeederEnvironment, key: ServiceKey, error: Exception) -> None:
     env.notice_bus.publish(notice)
 
 
-def _about(pod: str, uid: str, owner: OwnerView | None) -> tuple[ResourceRef, str]:
-    """The object of the Event: the pod's owner, as a deleted pod shows no Events; for a bare pod the pod itself."""
-    if owner is None:
-        return ResourceRef("v1", "Pod", pod), uid
-    return ResourceRef(owner.api_version, owner.kind, owner.name), owner.uid
+def _judged(
+    env: WeederEnvironment, key: ServiceKey, pod: str, uid: str, owner: OwnerView | None
+) -> partial[PodJudged]:
+    """Begins a notice about a pod.
+
+    The object of its Event is the pod's owner, as a deleted pod shows no Events; for a bare pod it is the pod itself.
+    """
+    resource = ResourceRef("v1", "Pod", pod)
+    if owner is not None:
+        resource, uid = ResourceRef(owner.api_version, owner.kind, owner.name), owner.uid
+    return partial(
+        PodJudged,
+        key.namespace,
+        env.clock.now(),
+        resource=resource,
+        resource_uid=uid,
+        service=key.service,
+        pod=pod,
+    )

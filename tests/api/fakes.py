@@ -201,6 +201,9 @@ class FakeOverrides:
     def requests(self, namespace: str | None = None) -> list[ScaleRequest]:
         return [each for each in self.orders.values() if namespace in {None, each.id.namespace}]
 
+    def request(self, uid: str, namespace: str | None = None) -> ScaleRequest | None:
+        return next((each for each in self.requests(namespace) if each.id.uid == uid), None)
+
     def held(self) -> set[str]:
         return {each.id.namespace for each in self.orders.values()}
 

@@ -11,12 +11,11 @@ from app.core.model.scaling_runs import Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import (
-    Probed,
-    ResourceScaled,
     ScalingRunBegan,
     ScalingRunEnded,
 )
 from app.prober.gauges import ShootSeries, StateCounts
+from tests.support.notices import A_PROBE, SCALED_DOWN
 
 NS = "shoot--a"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
@@ -86,12 +85,10 @@ class Meter:
 
     def look(self, *, failed=False, known_since=None, lease="success", at=100.0):
         self.note(
-            Probed,
+            A_PROBE,
             at,
             probes={RequestKind.API_SERVER: "success", RequestKind.LEASE: lease},
             durations={RequestKind.API_SERVER: 0.01, RequestKind.LEASE: 0.02},
-            seconds=0.03,
-            leases=None,
             lag=0.003,
             failed=failed,
             known_since=known_since,
@@ -103,15 +100,11 @@ class Meter:
 
     def resource(self, direction, requested_at=None, result="done", at=101.0):
         self.note(
-            ResourceScaled,
+            SCALED_DOWN,
             at,
             resource=KCM,
             direction=direction,
             result=result,
-            trigger=Trigger.AUTO,
-            operation="op-1",
-            before=None,
-            after=None,
             requested_at=requested_at,
         )
 

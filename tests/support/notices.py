@@ -5,17 +5,30 @@ from functools import partial
 from typing import Final
 
 from app.core.model.probing import NoticeKind, Verdict
+from app.core.model.scaling_runs import StepResult, Trigger
+from app.core.model.workloads import Direction
 from app.core.reporting.notices import (
     LifecycleChanged,
     Notice,
     OverrideNotice,
     Probed,
+    ResourceScaled,
     ScalingNotice,
     VerdictChanged,
     WeedingNotice,
 )
 
 A_PROBE: Final = partial(Probed, failed=False, probes={}, durations={}, seconds=0.0, leases=None)
+SCALED_DOWN: Final = partial(
+    ResourceScaled,
+    direction=Direction.DOWN,
+    result=StepResult.DONE,
+    trigger=Trigger.AUTO,
+    operation="op-1",
+    before=1,
+    after=0,
+    requested_at=None,
+)
 OF_KIND: Final[Mapping[NoticeKind, Callable[..., Notice]]] = {
     NoticeKind.LOOK: A_PROBE,
     NoticeKind.VERDICT: partial(VerdictChanged, would_be=Verdict.HOLD),

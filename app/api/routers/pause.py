@@ -427,16 +427,14 @@ async def end_hold(
     await until_listed(context, "ScaleRequests", lambda: context.overrides.synced)
     hold = context.overrides.effective(namespace).hold
     draft.before = _audited_hold(hold)
-    requests = context.overrides.requests(namespace)
-    uid = None if hold is None else hold.operation
-    held = next((each for each in requests if each.id.uid == uid), None)
+    held = None if hold is None else context.overrides.request(hold.operation, namespace)
     if dry_run:
         _refuse_if_off(context, REQUESTS)
         return planned("no hold" if held is None else _object(held), draft.before, None)
     context.override_service.check(REQUESTS)
     if held is None:
         return Response(status_code=204)
-    draft.target = uid
+    draft.target = held.id.uid
     if not await context.override_service.delete_request(held, by=caller_of(request).name):
         draft.before = None
     return Response(status_code=204)

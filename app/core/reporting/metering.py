@@ -154,7 +154,7 @@ class EndpointMetering:
     def __init__(self, metrics: Metrics, shoots: ShootCounts) -> None:
         self._shoots = shoots if metrics.per_shoot else None
         self._runs = {
-            outcome: metrics.probes.labels(RequestKind.ENDPOINT, outcome.lower())
+            outcome: metrics.probes.labels(RequestKind.ENDPOINT, ProbeResult(outcome.lower()))
             for outcome in ProbeOutcome
         }
         self._seconds = metrics.probe_duration.labels(RequestKind.ENDPOINT)

@@ -37,7 +37,7 @@ class Notice:
     """Something that happened to one shoot, or to all (`ALL_SHOOTS`).
 
     Its class says what. The fields that a class adds are the facts behind it, by the names that the log has, unless
-    `_NUMBERS` has another one; None: does not apply.
+    `_NAMES` has another one; None: does not apply.
     """
 
     kind: ClassVar[NoticeKind]
@@ -88,7 +88,7 @@ class Probed(Notice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictChanged(Notice):
-    """The verdict of a shoot, or its reason, is another one."""
+    """The verdict of a shoot or its reason changed."""
 
     kind: ClassVar = NoticeKind.VERDICT
     would_be: Verdict
@@ -124,7 +124,7 @@ class ScalingRunEnded(ScalingNotice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceScaled(ScalingNotice):
-    """What became of a resource in a scaling run."""
+    """A scaling run has ended for one resource."""
 
     direction: Direction
     result: StepResult
@@ -177,7 +177,7 @@ class EndpointNotice(Notice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointResultChanged(EndpointNotice):
-    """A target of an endpoint probe has another result."""
+    """The result of an endpoint probe for one target changed."""
 
     target: str
     result: CachedResult
@@ -290,11 +290,11 @@ class NoticeBus:
                 log.exception("a subscriber failed", reason=notice.reason, exc_info=error)
 
 
-# Notices as log lines, with their numbers named as in the API.
+# Notices as log lines, with their facts named as in the API.
 
 
-# Numbers that have another name in the API, or whose name lacks the unit.
-_NUMBERS: Final = {
+# Facts that have another name in the API, or whose name lacks the unit.
+_NAMES: Final = {
     "requested_at": "written",
     "seconds": "duration_seconds",
     "durations": "probe_seconds",
@@ -318,14 +318,18 @@ def journal(notice: Notice) -> None:
         "verdict": notice.verdict,
         "resource": None if notice.resource is None else str(notice.resource),
     }
-    numbers = dict(_number(name, value) for name, value in notice.facts.items())
-    known = {**numbers, **found}  # numbers must not overwrite the fields that identify the notice
-    shown = {name: known[name] for name in (*found, *numbers) if known[name] is not None}
+    facts = dict(_logged(name, value) for name, value in notice.facts.items())
+    known = {
+        **found,
+        **facts,
+        **found,
+    }  # facts must not overwrite the fields that identify the notice
+    shown = {name: value for name, value in known.items() if value is not None}
     getattr(log, severity)(notice.message, **shown)
 
 
-def _number(name: str, value: object) -> tuple[str, object]:
-    """Formats a number as a field: instants as text, seconds to the millisecond."""
+def _logged(name: str, value: object) -> tuple[str, object]:
+    """Returns a fact as a field of the log: instants as text, seconds to the millisecond."""
     if isinstance(value, float):
         value = rfc3339(value) if name in _INSTANTS else round(value, 3)
-    return _NUMBERS.get(name, name), value
+    return _NAMES.get(name, name), value

@@ -131,7 +131,7 @@ class ScalingMemory:
         return watched
 
     def all_newest(self, watched: Views) -> dict[ResourceRef, WorkloadView | None]:
-        """The same of each dependent."""
+        """Returns `newest` of each dependent."""
         return {ref: self.newest(view) for ref, view in watched.items()}
 
     def note_size(self, view: WorkloadView) -> None:

@@ -115,7 +115,7 @@ class Player:
         names = set(scene.chosen)
 
         def possible() -> bool:
-            """Whether no scene that runs changes the same of the same shoots."""
+            """Whether no running scene affects the same part of any of these shoots."""
             return scene.touches is None or not any(
                 each.scene.touches is scene.touches and names.intersection(each.shoots)
                 for each in self.running

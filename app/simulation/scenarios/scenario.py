@@ -250,7 +250,7 @@ def _fit_pause(after: float | None, info: ValidationInfo) -> float | None:
 
 
 def _choice(value: object) -> Chosen:
-    """Reads a number, `all`, a name or a list of names; `all` stays a name for now."""
+    """Reads a number, `all`, a name or a list of names; `record` replaces `all` by the names of all shoots."""
     match value:
         case bool():
             pass

@@ -9,18 +9,17 @@ from structlog.testing import capture_logs
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Throttled, Unreachable
 from app.core.metrics import Metrics
-from app.core.model.scaling_runs import StepResult, Trigger
 from app.core.model.weeding import DeletionResult
-from app.core.model.workloads import Direction, ResourceRef
+from app.core.model.workloads import ResourceRef
 from app.core.reporting.event_writer import EventWriter, event
 from app.core.reporting.notices import (
     OverrideNotice,
     PodJudged,
-    ResourceScaled,
     ScalingNotice,
     Severity,
 )
 from app.core.tasks import Tasks
+from tests.support.notices import SCALED_DOWN
 
 NS = "shoot--a"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
@@ -125,22 +124,8 @@ async def test_an_event_is_on_the_dependent_in_the_control_plane_namespace(harne
 
 
 def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown"):
-    notice = ResourceScaled(
-        NS,
-        1_800_000_000.25,
-        reason,
-        message,
-        severity,
-        resource=KCM,
-        event=message,
-        direction=Direction.DOWN,
-        result=StepResult.DONE,
-        trigger=Trigger.AUTO,
-        operation="op-1",
-        before=1,
-        after=0,
-        requested_at=None,
-    )
+    at = 1_800_000_000.25
+    notice = SCALED_DOWN(NS, at, reason, message, severity, resource=KCM, event=message)
     return event(notice, KCM, uid=None, identity="x" * 200, number=7)
 
 

@@ -7,18 +7,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.model.probing import RequestKind, Verdict
-from app.core.model.scaling_runs import StepResult, Trigger
-from app.core.model.workloads import Direction, ResourceRef
+from app.core.model.workloads import ResourceRef
 from app.core.reporting.notices import (
     Notice,
     NoticeBus,
-    ResourceScaled,
     ScalingNotice,
     Severity,
     VerdictChanged,
     journal,
 )
-from tests.support.notices import A_PROBE
+from tests.support.notices import A_PROBE, SCALED_DOWN
 
 NOTICE = ScalingNotice("shoot--a", 1.0, "ScaledDown", "scaled")
 
@@ -52,20 +50,8 @@ def logged(notice):
 
 
 def scaled(text, requested_at):
-    return ResourceScaled(
-        "shoot--a",
-        1.0,
-        "ScaledDown",
-        text,
-        resource=KCM,
-        direction=Direction.DOWN,
-        result=StepResult.DONE,
-        trigger=Trigger.AUTO,
-        operation="op-1",
-        before=1,
-        after=0,
-        requested_at=requested_at,
-    )
+    said = ("shoot--a", 1.0, "ScaledDown", text)
+    return SCALED_DOWN(*said, resource=KCM, requested_at=requested_at)
 
 
 def test_an_action_is_a_line_with_its_reason_and_facts():
