@@ -2,10 +2,10 @@
 
 What is to be done is planned by the run, and decided on again after a wait. Each write carries the resourceVersion that
 it was decided on. After a conflict the resource is read and decided on again (a read that fails is the end of it, and
-the next verdict tries again), after an error that may be transient the write is repeated, until the resource's
-`timeout` is over, after a refusal (403) twice. A write whose answer was lost may have been carried out: if a later read shows that nothing is left
-to do, it counts as done by this run. The run's guard is asked before each write, and once more after the wait for the
-request budget.
+the next verdict tries again). After an error that may be transient the write is repeated, until the resource's
+`timeout` is over, after a refusal (403) twice. A write whose answer was lost may have been carried out: if a later read
+shows that nothing is left to do, it counts as done by this run. The run's guard is asked before each write, and once
+more after the wait for the request budget.
 
 The watch may lag behind: for a moment after a write or a live read it still shows the object as it was. `ScalingMemory`
 keeps the newer view until the watch has caught up, the replicas that only a `scale` subresource shows, and the instants
@@ -39,8 +39,8 @@ UNSETTLED: Final = (*errors.UNSURE, errors.Throttled)
 # Seconds before the first, second and each later retry.
 _RETRY: Final = (0.2, 0.5, 1.0)
 _REDIRECTS: Final = range(300, 400)
-# After how many refusals (403) in a row a write is sent again in the same run, and after how many seconds: an API server
-# that has just started refuses for a moment what it is about to allow (rules 4.3).
+# After how many refusals (403) in a row a write is sent again in the same run, and after how many seconds: an API
+# server that has just started refuses for a moment what it is about to allow (rules 4.3).
 _TRANSIENT_REFUSALS: Final = 2
 _AFTER_REFUSAL: Final = 2.0
 # Seconds between checks of a resource whose pods are awaited: not all replicas are shown by a watch.
@@ -369,30 +369,32 @@ class ResourceRun:
                     await self._guard.pause(_RETRY[min(conflicts, len(_RETRY)) - 1])
                 conflicts += 1
                 view = await self._live()
-            except errors.Forbidden:
-                refusals = self._memory.refusals.get(self.ref, 0) + 1
-                self._memory.refusals[self.ref] = refusals
-                if refusals > _TRANSIENT_REFUSALS or not self._time_for(_AFTER_REFUSAL):
-                    raise
-                await self._guard.pause(_AFTER_REFUSAL)
+            except errors.Forbidden as error:
+                await self._wait_to_retry(error, retries)
             except UNSETTLED as error:
-                if error.status in _REDIRECTS:
-                    raise
                 unanswered = task
-                wait = max(error.retry_after or 0.0, _RETRY[min(retries, len(_RETRY) - 1)])
-                if not self._time_for(wait):
-                    raise
+                await self._wait_to_retry(error, retries)
                 retries += 1
-                await self._guard.pause(wait)
             else:
                 self._memory.refusals.pop(self.ref, None)
                 self.accepted = True
                 self.written.set()
                 return task, view
 
-    def _time_for(self, wait: float) -> bool:
-        """Whether a write that is repeated after so many seconds is sent before the resource's `timeout` is over."""
-        return self._deadline is not None and self._env.clock.now() + wait < self._deadline
+    async def _wait_to_retry(self, error: errors.ClusterError, retries: int) -> None:
+        """Waits until a write that failed with `error` is sent again; raises the error if it is not to be."""
+        if error.status in _REDIRECTS:
+            raise error
+        wait = max(error.retry_after or 0.0, _RETRY[min(retries, len(_RETRY) - 1)])
+        if isinstance(error, errors.Forbidden):
+            wait = _AFTER_REFUSAL
+            refusals = self._memory.refusals.get(self.ref, 0) + 1
+            self._memory.refusals[self.ref] = refusals
+            if refusals > _TRANSIENT_REFUSALS:
+                raise error
+        if self._deadline is None or self._env.clock.now() + wait >= self._deadline:
+            raise error
+        await self._guard.pause(wait)
 
     async def _check_request_stands(self) -> None:
         """Ends a manual run whose request is gone, or whose shoot is no longer probed; waits until that is known.
