@@ -49,3 +49,8 @@ def wall_clock() -> float:
 def stopwatch() -> float:
     """Returns seconds for measuring how long code runs; not an instant of any time line."""
     return time.perf_counter()
+
+
+def cpu_seconds() -> float:
+    """Returns the seconds of CPU that this process has used."""
+    return time.process_time()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from app.core.clock import Clock
+from app.core.clock import Clock, cpu_seconds
 from app.core.errors import OperationGone
 from app.core.limits import Bucket
 from app.core.model.policy import ProberPolicy
@@ -102,6 +102,10 @@ RUNS_TOGETHER: Final = 0.25
 SLOW: Final = 1.0
 """Seconds after which a probe gives its fast slot to the next one."""
 _FAST_SLOTS: Final = 64
+# This process counts as busy in a second of which it has used more than so much CPU. A probe then keeps its fast slot,
+# for so many seconds at most.
+_BUSY: Final = 0.8
+_SECONDS_WHILE_BUSY: Final = 5
 _SLOW_SLOTS: Final = 256
 # Slow slots in endpoint mode: in the usual outage each probe waits 5 s for an answer that never comes, which costs
 # nothing; with fewer slots the third failure of a thousand shoots would come a minute late.
@@ -113,6 +117,9 @@ class ProbeSlots:
 
     A probe takes a fast slot. After a second it goes on, but gives the slot back. A shoot whose last probe was that
     slow takes a slow slot instead, of which there is a number of its own, and keeps it to the end.
+
+    Where this process itself is what is slow, as thousands of first probes shake hands, a probe keeps its fast slot for
+    longer: more probes at once would only make each of them run into its time limit, and begin anew.
     """
 
     def __init__(self, *, endpoint_mode: bool) -> None:
@@ -121,14 +128,27 @@ class ProbeSlots:
 
     @asynccontextmanager
     async def place(self, *, was_slow: bool) -> AsyncIterator[None]:
-        """Holds a slot for one probe until the end of the block; a fast one for a second at most."""
+        """Holds a slot for one probe until the end of the block; a fast one for a second, or a few at most."""
         slots = self._slow if was_slow else self._fast
         await slots.acquire()
         with ExitStack() as held:
             held.callback(slots.release)
             if not was_slow:
-                held.callback(asyncio.get_running_loop().call_later(SLOW, held.close).cancel)
+                _give_back_when_slow(held, cpu_seconds(), _SECONDS_WHILE_BUSY)
             yield
+
+
+def _give_back_when_slow(held: ExitStack, used: float, seconds: int) -> None:
+    """Closes `held` in a second, or after so many seconds as long as this process is busy."""
+
+    def second_over() -> None:
+        now_used = cpu_seconds()
+        if seconds > 1 and now_used - used > _BUSY * SLOW:
+            _give_back_when_slow(held, now_used, seconds - 1)
+        else:
+            held.close()
+
+    held.callback(asyncio.get_running_loop().call_later(SLOW, second_over).cancel)
 
 
 @dataclass(frozen=True, slots=True)

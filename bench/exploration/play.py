@@ -52,7 +52,9 @@ def silent() -> Iterator[None]:
 @contextmanager
 def without_time(now: Callable[[], float]) -> Iterator[None]:
     """No code takes time, all clocks are the world's, and ids are as drawn: a world is the same each time."""
-    stopped = SimpleNamespace(time=lambda: EPOCH + now(), monotonic=now, perf_counter=now)
+    stopped = SimpleNamespace(
+        time=lambda: EPOCH + now(), monotonic=now, perf_counter=now, process_time=lambda: 0.0
+    )
     ids = random.Random("ids")
     with (
         patch.object(clock_module, "time", stopped),

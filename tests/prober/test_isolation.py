@@ -1,6 +1,8 @@
 """One shoot's trouble is its own: crashes, slowness, mass outages."""
 
+import asyncio
 import itertools
+from contextlib import AsyncExitStack
 
 import pytest
 from structlog.testing import capture_logs
@@ -8,6 +10,8 @@ from structlog.testing import capture_logs
 from app.core.limits import Bucket
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.notices import Probed
+from app.prober import environment
+from app.prober.environment import ProbeSlots
 from app.simulation.traffic import Trouble
 from tests.support.doubles import HookedConnector
 from tests.support.harness import KCM, SHOOT
@@ -119,6 +123,27 @@ async def test_shoots_that_hang_do_not_delay_the_others(lab):
     lags = [n.lag for n in harness.notices if n.kind == "Look" and n.namespace in names[200:]]
     assert len(lags) >= 60
     assert max(lags) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("used", "seconds"),
+    [
+        pytest.param(lambda after: 0.1 * after, 1, id="idle"),
+        pytest.param(lambda after: min(after, 2.5), 3, id="busy for a while"),
+        pytest.param(lambda after: 0.9 * after, 5, id="busy"),
+    ],
+)
+async def test_a_slow_probe_makes_way_for_another_unless_this_process_is_what_is_slow(
+    monkeypatch, used, seconds
+):
+    loop, slots = asyncio.get_running_loop(), ProbeSlots(endpoint_mode=False)
+    began = loop.time()
+    monkeypatch.setattr(environment, "cpu_seconds", lambda: used(loop.time() - began))
+    async with AsyncExitStack() as probes:
+        for _ in range(64):
+            await probes.enter_async_context(slots.place(was_slow=False))
+        async with slots.place(was_slow=False):
+            assert loop.time() - began == pytest.approx(seconds)
 
 
 async def test_a_probe_that_takes_longer_than_the_interval_does_not_make_the_next_one_late(lab):
