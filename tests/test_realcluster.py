@@ -169,9 +169,8 @@ async def pods_for_ever(asked):
 
 
 @asynccontextmanager
-async def probing_cluster(monkeypatch):
+async def probing_cluster():
     """What a prober with endpoint probes gets, opened; and its seed. The test closes it."""
-    monkeypatch.setattr(pods, "START_DELAY", 0.0)
     command = parse(["prober", "--config-file=prober.yaml"], {})
     assert not isinstance(command, Help)
     async with serving(pods_for_ever) as server:
@@ -201,7 +200,7 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
 
     async with (
         targets.serving(silent) as target,
-        probing_cluster(monkeypatch) as (adapters, probed, _),
+        probing_cluster() as (adapters, probed, _),
     ):
         run = asyncio.ensure_future(
             probed.handlers.run(
@@ -218,7 +217,7 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
 
 
 async def test_the_end_closes_the_watches_of_the_pods_of_endpoint_probes(monkeypatch):
-    async with probing_cluster(monkeypatch) as (adapters, probed, server):
+    async with probing_cluster() as (adapters, probed, server):
         probed.pods.follow(targets.NAMESPACE)
         await until(
             lambda: any(each.path == PODS and each.query.get("watch") for each in server.asked)

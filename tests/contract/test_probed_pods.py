@@ -68,7 +68,6 @@ PORTS = [
 @pytest_asyncio.fixture(loop_scope="session")
 async def probing(arena, monkeypatch):
     monkeypatch.setattr(pods, "IDLE_TIMEOUT", 0.3)
-    monkeypatch.setattr(pods, "START_DELAY", 0.05)
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
     await arena.grant("weeder", weeder_rules())
     made = ProbedPods(arena.adapter.api, SELECTORS, arena.tasks, Random(1))

@@ -10,7 +10,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.kube import resources
-from app.core.kube.pods import IDLE_TIMEOUT, START_DELAY, ProbedPods
+from app.core.kube.pods import IDLE_TIMEOUT, ProbedPods
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
 from app.core.tasks import Tasks
@@ -139,7 +139,7 @@ async def test_all_who_are_followed_at_a_start_cost_one_list_and_one_watch(probe
             seen.put(namespace, "p")
         for namespace in many:
             seen.pods.follow(namespace)
-            await asyncio.sleep(START_DELAY / 400)
+            await asyncio.sleep(0.0025)
         await asyncio.sleep(5)
         assert all(seen.names(namespace) == "p" for namespace in many)
         assert (seen.lists, seen.open) == (1, 1)
@@ -270,7 +270,7 @@ async def test_half_of_a_list_is_never_shown(probed, monkeypatch):
         seen.faults.seed_trouble(Trouble(latency=0.5, verbs=LISTS))
         seen.pods.follow(A)
         seen.pods.follow(C)
-        await asyncio.sleep(START_DELAY + 1.2)
+        await asyncio.sleep(1.2)
         seen.pods.leave(A)
         seen.pods.follow(B)  # in the middle of whose pods it is
         await asyncio.sleep(0.6)
