@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from app.commands import Help, parse
-from app.core.kube import pods
 from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
 from app.core.kube.reviews import Reviewer
