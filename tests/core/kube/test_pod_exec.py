@@ -125,17 +125,6 @@ async def test_a_protocol_that_does_not_tell_the_exit_code_is_refused(protocol):
         await outcome(handler)
 
 
-async def test_a_redirect_is_not_followed_and_takes_no_token_away():
-    async def handler(asked):
-        headers = {"Location": f"{asked_of.origin}/elsewhere"}
-        await asked.answer(status=302, headers=headers)
-
-    async with serving(handler) as asked_of, execs_at(asked_of) as (execs, _):
-        with pytest.raises(BadAnswer, match="redirect"):
-            await frames(execs)
-        assert len(asked_of.asked) == 1
-
-
 async def test_a_refusal_says_what_the_seed_says_and_no_token():
     async def handler(asked):
         text = "pods is forbidden: User x cannot create resource pods/exec"
@@ -166,15 +155,6 @@ async def test_after_a_401_the_credentials_are_read_again():
     async with serving(handler) as server, execs_at(server, "old", "new") as (execs, _):
         assert await frames(execs) == [(3, WELL[1:])]
         assert len(server.asked) == 2
-
-
-async def test_an_answer_that_switches_to_something_else_is_refused():
-    async def handler(asked):
-        await asked.raw(b"HTTP/1.1 101 X\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n")
-        await asked.hang()
-
-    with pytest.raises(BadAnswer):
-        await outcome(handler)
 
 
 async def test_an_answer_that_does_not_come_ends(monkeypatch):
