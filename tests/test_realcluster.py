@@ -206,7 +206,7 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
                 replace(PROBES[1], tcp_socket=None, http_get=HttpGet(target.port)), targets.at()
             )
         )
-        await until(lambda: len(target.calls) == 1)
+        await until(lambda: len(target.asked) == 1)
         await adapters.close()
         await until(lambda: not target.open)
         assert (await run).outcome is ProbeOutcome.FAILURE
