@@ -158,7 +158,7 @@ async def _prober_file(
         return shipped
     address = None
     if scenario.canary:
-        canary = Canary(seed.world.parts.network.through)
+        canary = Canary(seed.world.network.through)
         opened.push_async_callback(canary.close)
         await canary.open()
         address = canary.address
