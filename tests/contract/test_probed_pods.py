@@ -1,6 +1,7 @@
 """The pods of endpoint probes are seen as a server has them; what watches survive is tested in tests/core/kube."""
 
 from random import Random
+from typing import Any
 
 from app.core.kube.pods import ProbedPods
 from app.core.model.endpoints import ProbedContainer, ProbedPod
@@ -36,7 +37,7 @@ async def test_a_pod_that_matches_is_seen_with_what_its_probes_depend_on(arena):
     await probed.start()
     probed.follow(arena.namespace)
 
-    def only() -> ProbedPod | None:
+    def only() -> Any:
         (found,) = probed.pods(arena.namespace, ETCD) or (None,)
         return found
 
