@@ -112,6 +112,8 @@ class ShootRunner:
         """At the last probe no lease counted any more (`state.vanished`)."""
         self._contact_at: float | None = None
         """When the last probe or contact ended, whether it succeeded or not."""
+        self._stood_by = False
+        """A standby, it has not probed since the leader renewed its Lease."""
 
     @property
     def has_probed(self) -> bool:
@@ -134,8 +136,12 @@ class ShootRunner:
     async def _due(self) -> bool:
         """Takes one step of the wait, a sleep or a contact; returns True once a probe is due."""
         if not self._env.leadership.may_probe:
+            self._stood_by = True
             await self._schedule.sleep(None)
             return False
+        if self._stood_by:
+            self._stood_by = False
+            self._probe.resume(self._shoot)
         now, probe_at, contact_at = self._env.clock.now(), self._schedule.next.at, None
         if now >= probe_at:
             return True

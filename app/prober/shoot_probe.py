@@ -138,6 +138,10 @@ class ShootProbe(ABC):
         """The instant from which a contact would come too late to avoid a gap; None if there can be no gap."""
         return None
 
+    def resume(self, _shoot: ProbedShoot, /) -> None:
+        """Called before a standby probes again after a rest."""
+        return
+
     def next_contact(self, _last: float, _probe_at: float, _shoot: ProbedShoot, /) -> float | None:
         """When to make contact, after the last one and before the next probe; None if none is due before that."""
         return None
@@ -322,6 +326,15 @@ class LeaseProbe(ShootProbe):
 
     def gap_at(self, shoot: ProbedShoot, /) -> float | None:
         return self._contacts.gap_at(shoot.timings)
+
+    def resume(self, shoot: ProbedShoot, /) -> None:
+        """After a gap of its own making it knows no more of the leases than a process that has just begun.
+
+        What it knew would only make it slower, in mid-outage: after a gap, ages count from its end (rules 3.1).
+        """
+        gap_at = self.gap_at(shoot)
+        if gap_at is not None and self._env.clock.now() > gap_at:
+            self._history, self._contacts, self._failed_before = LeaseHistory(), Contacts(), False
 
     def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot, /) -> float | None:
         return schedule.next_contact(last, probe_at, shoot.timings)

@@ -18,8 +18,8 @@ from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation import deletion, manifests
 from app.simulation.builders import World
+from app.simulation.faults import Fault
 from app.simulation.identities import OPERATOR
-from app.simulation.parts import Fault
 from app.simulation.server.loopback import Loopback
 from app.simulation.server.servers import SimulatedServers
 from app.simulation.shoot import ShootServer
@@ -80,7 +80,7 @@ class ServedShoot:
         """The Secret that leads to it by `route`; `token`, `user`, `content` or `server` instead of what is right."""
         server, route = self._server, changes.get("route", Route.INTERNAL)
         user = changes.get("user", {"token": changes.get("token", server.newest_token)})
-        url = changes.get("server", self._world.parts.place.url(server.namespace, route))
+        url = changes.get("server", self._world.place.url(server.namespace, route))
         content = manifests.kubeconfig(server.namespace, url, server.authority(route), user)
         content = changes.get("content", content)
         return SecretView(server.namespace, f"a{next(_versions)}", content, route)

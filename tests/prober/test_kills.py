@@ -149,13 +149,20 @@ async def test_a_standby_that_has_observed_takes_over_at_once(lab):
         assert standby.now - won < 0.5
 
 
+@pytest.mark.parametrize("probed", [False, True], ids=["never", "before"])
 async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_the_leases_in_time(
-    lab,
+    lab, probed
 ):
-    """The leader is killed in mid-outage, the standby looks for 10 s before it leads."""
+    """The leader is killed in mid-outage, the standby looks for 10 s before it leads.
+
+    One that has probed before, as nobody led yet, is no slower than one that never did.
+    """
     world = stage_world(lab)
-    leader, leadership = lab.prober(world), SetLeadership(leading=False, may_probe=False)
+    leadership = SetLeadership(leading=False, may_probe=probed)
     standby = lab.prober(world, leadership=leadership)
+    await standby.run(20)
+    leadership.become(leading=False, may_probe=False)
+    leader = lab.prober(world)
     await leader.run(60)
     with world.faults.path_cut(SHOOT):
         await leader.run(15)

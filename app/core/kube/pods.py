@@ -74,12 +74,11 @@ class SelectedPods:
         )
         self._followed: set[str] = set()
         self._followed_changed = asyncio.Event()
-        self._open = False
 
     @property
     def trouble(self) -> str | None:
         """Why the watch does not work; None while it does, or nothing is followed."""
-        return self._reflector.trouble if self._open else None
+        return self._reflector.trouble
 
     @property
     def forbidden(self) -> str | None:
@@ -122,11 +121,9 @@ class SelectedPods:
                 await self._followed_changed.wait()
             await self._clock.sleep(START_DELAY)
             watching = self._tasks.shared(self._reflector.run, f"watch {self.label}")
-            self._open = True
             try:
                 await self._until_idle()
             finally:
-                self._open = False
                 await cancelled(watching)
                 self._reflector.forget()
                 self._metrics.watch_contact.remove(self.label)

@@ -112,8 +112,9 @@ async def test_what_is_no_stream_of_frames_is_refused(said, error, monkeypatch):
     async def handler(asked):
         await agree(asked, *said)
 
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         await outcome(handler)
+    assert getattr(caught.value, "limit", "size") == "size"
 
 
 @pytest.mark.parametrize("protocol", ["channel.k8s.io", "base64.channel.k8s.io", ""])

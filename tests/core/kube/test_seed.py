@@ -277,7 +277,7 @@ async def test_machines_are_read_live_in_consistent_pages_up_to_a_number(monkeyp
         assert [asked.query.get("continue") for asked in seed.server.asked] == [None, "500", "1000"]
         assert f"/namespaces/{NS}/machines" in seed.server.asked[0].path
         monkeypatch.setattr(seed_module, "MAX_MACHINES", 1000)
-        with pytest.raises(LimitExceeded):
+        with pytest.raises(LimitExceeded, match=f"^list machines in {NS}: more than 1000$"):
             await seed.read_machines(NS)
         hits = seed.metrics.registry.get_sample_value
         assert hits("dwd_response_limit_hits_total", {"limit": "count"}) == 1

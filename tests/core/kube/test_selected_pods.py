@@ -82,7 +82,7 @@ class Seen:
 
     @property
     def open(self):
-        return self.world.parts.watches.open_now("Pod")
+        return self.world.watches.open_now("Pod")
 
     def sample(self, name, **labels):
         return self.metrics.registry.get_sample_value(name, labels)
