@@ -159,6 +159,13 @@ async def test_nodes_come_from_the_cache_on_a_connection_that_is_closed():
         assert server.open == 0
 
 
+async def test_more_nodes_than_any_shoot_has_are_refused(monkeypatch):
+    monkeypatch.setattr("app.core.kube.shoot.MAX_NODES", 1)
+    async with serving(api()) as server, connecting() as connector:
+        with pytest.raises(LimitExceeded, match="list nodes: more than 1"):
+            await (await connector.connect(secret(server))).nodes()
+
+
 async def test_consistent_nodes_come_in_pages():
     async with serving(api(nodes=600)) as server, connecting() as connector:
         assert len(await (await connector.connect(secret(server))).nodes(consistent=True)) == 600
