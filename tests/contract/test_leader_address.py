@@ -110,16 +110,6 @@ async def test_a_leader_writes_its_address_and_keeps_all_else(garden):
     assert (await garden.slice())["metadata"]["labels"] == SERVICE
 
 
-@REAL_ALONE  # the simulated server does not look at addresses
-async def test_an_address_that_does_not_fit_the_slice_turns_it_off(garden):
-    await garden.may()
-    await garden.install(addressType="IPv6")
-    async with garden.replica(FIRST, leading=True) as (one, _):
-        await until(lambda: one.off is not None, "it is off")
-        assert "422" in one.off
-    assert (await garden.says())[0] == []
-
-
 @REAL_ALONE  # only a real API server knows rights
 async def test_without_the_right_it_is_off_until_it_is_given(garden):
     await garden.install()
