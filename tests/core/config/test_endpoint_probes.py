@@ -158,6 +158,7 @@ def test_hosts_names_of_ports_and_paths_are_kept_as_they_are_written():
     ):
         assert probe.host == said.get("host")
         given = said.get("httpGet") or said["tcpSocket"]
+        assert not isinstance(probe.handler, Exec)
         kept = {"path": probe.http_get.path} if probe.http_get else {}
         assert kept | {"port": probe.handler.port} == given
 

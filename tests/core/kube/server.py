@@ -58,9 +58,6 @@ class Asked:
     async def chunk(self, data: bytes) -> None:
         await self.raw(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
-    async def event(self, kind: str, thing: dict[str, Any]) -> None:
-        await self.chunk(json.dumps({"type": kind, "object": thing}).encode() + b"\n")
-
     async def end_stream(self) -> None:
         await self.raw(b"0\r\n\r\n")
 
