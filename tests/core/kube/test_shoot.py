@@ -21,28 +21,21 @@ from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import NodeView, SecretView
 from tests.core.kube.server import AUTHORITY, serving, until
+from tests.core.kube.test_kubeconfig import NAMESPACE, config
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
 
-NAMESPACE = "shoot--dev--one"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 def kubeconfig(server, token="t1", ca=AUTHORITY) -> bytes:  # noqa: S107 - nobody's token
-    name = {"name": NAMESPACE}
     cluster = {
         "server": server.origin,
         "certificate-authority-data": base64.b64encode(ca.pem).decode(),
     }
     user = {} if token is None else {"token": token}
-    return json.dumps(
-        {
-            "clusters": [name | {"cluster": cluster}],
-            "contexts": [name | {"context": {"cluster": NAMESPACE, "user": NAMESPACE}}],
-            "users": [name | {"user": user}],
-        }
-    ).encode()
+    return json.dumps(config(cluster=cluster, user=user)).encode()
 
 
 def secret(server, version="1", **more) -> SecretView:
