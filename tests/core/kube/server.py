@@ -176,6 +176,14 @@ async def serving(
         await asyncio.sleep(0.01)  # what was aborted says so in the next turns of the loop
 
 
+def page_of(kind: str, items, query, **meta):
+    """The page of a list that a request asks for."""
+    limit, start = int(query.get("limit", 10**9)), int(query.get("continue", 0))
+    if start + limit < len(items):
+        meta |= {"continue": str(start + limit)}
+    return {"kind": f"{kind}List", "metadata": meta, "items": items[start : start + limit]}
+
+
 class FakeCredentials:
     """Who we are in a seed, and what a second reading would say."""
 

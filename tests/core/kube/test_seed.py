@@ -26,7 +26,7 @@ from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import SeedChange, Watched
 from app.core.tasks import Tasks
-from tests.core.kube.server import api_of, until
+from tests.core.kube.server import api_of, page_of, until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -92,11 +92,7 @@ class World:
         last = asked.path.rsplit("/", 1)[1]
         if last not in self.lists:
             return await asked.answer({"message": "not found"}, 404)
-        kind, items = self.lists[last]
-        limit, start = int(asked.query.get("limit", 10**9)), int(asked.query.get("continue", 0))
-        more = {"continue": str(start + limit)} if start + limit < len(items) else {}
-        body = {"kind": kind + "List", "metadata": {"resourceVersion": "9"} | more}
-        return await asked.answer(body | {"items": items[start : start + limit]})
+        return await asked.answer(page_of(*self.lists[last], asked.query, resourceVersion="9"))
 
 
 @asynccontextmanager
