@@ -23,7 +23,8 @@ from app.core.model.shoots import Route, SecretView
 from app.core.name_lookup import IpAddress
 from tests.core.kube import test_shoot
 from tests.core.kube.server import serving, until
-from tests.core.kube.test_shoot import NAMESPACE, api, kubeconfig
+from tests.core.kube.test_kubeconfig import NAMESPACE
+from tests.core.kube.test_shoot import api, kubeconfig
 from tests.core.kube.test_shoot import secret as internal
 from tests.support.certs import Authority
 
