@@ -167,8 +167,7 @@ async def _prober_file(
     if scenario.canary:
         canary = Canary(seed.world.network.through)
         opened.push_async_callback(canary.close)
-        await canary.open()
-        address = canary.address
+        address = await canary.open()
     adapted = folder / "prober.yaml"
     text = prober_file(read_text(shipped), scenario.mode, address)
     adapted.write_text(text, encoding="utf-8")

@@ -165,14 +165,7 @@ class ServerFront:
             return rendering.table(
                 resource, page.items, self._premise.now(), page.version, page.continues
             )
-        return rendering.listed(
-            resource,
-            page.items,
-            page.version,
-            continues=page.continues,
-            remaining=page.remaining,
-            partially=_PARTIAL in accept,
-        )
+        return rendering.listed(resource, page, partially=_PARTIAL in accept)
 
     def _render(
         self, request: web.BaseRequest, resource: ServedResource
