@@ -40,7 +40,6 @@ from app.core.model.keys import (
 )
 from app.simulation.builders import ZONES, World
 from app.simulation.scenarios.actions import ACTIONS, Label, Options, ScenarioAction, one_of
-from app.simulation.views import ZONE
 
 LEAST_NODES: Final = 2
 MOST_NODES: Final = 5000
@@ -148,12 +147,13 @@ def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> N
         health_timeout: how long machine-controller-manager puts up with a node, seconds.
     """
     for part in parts:
-        world.add_shoot(part.namespace, nodes=part.nodes, health_timeout=health_timeout)
+        world.add_shoot(
+            part.namespace,
+            nodes=part.nodes,
+            health_timeout=health_timeout,
+            zones=spread(part.zones, part.nodes) or ZONES,
+        )
         world.add_control_plane(part.namespace)
-        for number, zone in enumerate(spread(part.zones, part.nodes)):
-            node = f"node-{number}"
-            world.patch_node(part.namespace, node, {"metadata": {"labels": {ZONE: zone}}})
-            world.shoot(part.namespace).fleet.of(node).zone = zone
 
 
 def zones_of(own: Part | None) -> frozenset[str]:
