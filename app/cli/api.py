@@ -28,7 +28,10 @@ def with_body(settings: ApiCommandSettings) -> ApiCommandSettings:
         return settings
     text = _read(settings.data)
     try:
+        text.encode()  # an argument may have bytes that are none
         json.loads(text)
+    except UnicodeEncodeError as error:
+        raise _wrong("is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise _wrong(f"is not JSON: {error}") from error
     return settings.model_copy(update={"data": text})

@@ -74,6 +74,7 @@ def test_a_body_comes_from_a_file_too(api, dwd, tmp_path):
         ("{", "is not JSON"),
         ("@nowhere", "cannot be read: No such file"),
         ("[" * 100_000, "is not JSON"),
+        ('"\udcff"', "is not UTF-8"),
     ],
 )
 def test_a_body_that_is_none_is_refused_before_anything_is_sent(data, message, api, dwd):
