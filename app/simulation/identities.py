@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -28,7 +28,6 @@ class Identity:
     user: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     audiences: tuple[str, ...] = (AUDIENCE,)
     expires: float = math.inf
     """The instant from which on the token is worth nothing."""
@@ -80,13 +79,12 @@ class SimulatedIdentities:
         user: str,
         *groups: str,
         uid: str = "",
-        extra: Mapping[str, tuple[str, ...]] | None = None,
         audiences: tuple[str, ...] = (AUDIENCE,),
         expires: float = math.inf,
     ) -> None:
         """Issues a token for a user in these groups, plus `system:authenticated`, and for these audiences."""
         everybody = tuple(dict.fromkeys((*groups, AUTHENTICATED)))
-        self._tokens[token] = Identity(user, everybody, uid, extra or {}, audiences, expires)
+        self._tokens[token] = Identity(user, everybody, uid, audiences, expires)
 
     def of(self, user: str) -> Identity:
         """Returns a user as the newest token names them; one without a token is in no group but that of everybody."""
@@ -103,19 +101,17 @@ class SimulatedIdentities:
         """Grants a permission to a user or a group."""
         self._rights.add(Right(who, verb, resource, namespace, group))
 
-    def bind(self, who: str, role: Role, namespace: str = "") -> None:
-        """Binds a role of the chart to a user or a group, in one namespace or in all."""
+    def bind(self, who: str, role: Role) -> None:
+        """Binds a role of the chart to a user or a group, in all namespaces."""
         roles = list(Role)
         for included in roles[: roles.index(role) + 1]:
             for verbs, resources in _RIGHTS[included]:
                 for verb, resource in product(verbs.split(), resources):
-                    self.grant(who, verb, resource, namespace)
+                    self.grant(who, verb, resource)
 
-    def revoke(
-        self, who: str, verb: str, resource: str, namespace: str = "", *, group: str = GROUP
-    ) -> None:
-        """Revokes a granted permission."""
-        self._rights.discard(Right(who, verb, resource, namespace, group))
+    def revoke(self, who: str, verb: str, resource: str) -> None:
+        """Revokes a permission granted for all namespaces."""
+        self._rights.discard(Right(who, verb, resource))
 
     def review(
         self, token: str, audiences: Collection[str], now: float = -math.inf

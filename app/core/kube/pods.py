@@ -30,8 +30,6 @@ from app.core.tasks import Tasks, cancelled, happens, tell
 
 log = structlog.get_logger(__name__)
 
-START_DELAY: Final = 1.0
-"""Seconds from the first followed namespace to the list: at a start hundreds more follow at once."""
 IDLE_TIMEOUT: Final = 60.0
 """Seconds after which an unused watch is closed."""
 
@@ -59,7 +57,7 @@ class SelectedPods:
             changed: called with a namespace after each change of its pods.
             refusal_changed: called after each change of `forbidden`.
         """
-        self._clock, self._metrics = api.clock, api.metrics
+        self._metrics = api.metrics
         self._tasks, self._changed = tasks, changed
         source = resources.probed_pods(selector)
         self.label = source.label
@@ -119,7 +117,6 @@ class SelectedPods:
             while not self._followed:
                 self._followed_changed.clear()
                 await self._followed_changed.wait()
-            await self._clock.sleep(START_DELAY)
             watching = self._tasks.shared(self._reflector.run, f"watch {self.label}")
             try:
                 await self._until_idle()

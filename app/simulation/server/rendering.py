@@ -1,13 +1,16 @@
 """Objects in the API's JSON: alone, in lists, as rows of the tables that kubectl prints; pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.core.model.instants import parse_rfc3339
 from app.simulation.definitions import SIZED
 from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
 from app.simulation.views import size_field, terminating
+
+if TYPE_CHECKING:
+    from app.simulation.server.reading import StoredPage
 
 _WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret", "Service"})
 _SLICE: Final = "EndpointSlice"
@@ -91,28 +94,20 @@ def scale(obj: Object) -> dict[str, Any]:
     }
 
 
-def listed(
-    resource: ServedResource,
-    items: Sequence[Object],
-    version: int,
-    *,
-    continues: str,
-    remaining: int | None,
-    partially: bool,
-) -> dict[str, Any]:
+def listed(resource: ServedResource, page: "StoredPage", *, partially: bool) -> dict[str, Any]:
     """Returns a list, or one page of it; `partially`: of metadata only."""
-    metadata: dict[str, Any] = {"resourceVersion": str(version)}
-    if continues or not (partially or resource.kind in _TYPED):
-        metadata["continue"] = continues
-    if remaining is not None:
-        metadata["remainingItemCount"] = remaining
+    metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
+    if page.continues or not (partially or resource.kind in _TYPED):
+        metadata["continue"] = page.continues
+    if page.remaining is not None:
+        metadata["remainingItemCount"] = page.remaining
     kind = "PartialObjectMetadataList" if partially else f"{resource.kind}List"
     render = partial if partially else item
     return {
         "kind": kind,
         "apiVersion": "meta.k8s.io/v1" if partially else resource.api_version,
         "metadata": metadata,
-        "items": [render(served(resource, obj)) for obj in items],
+        "items": [render(served(resource, obj)) for obj in page.items],
     }
 
 
@@ -143,17 +138,7 @@ def deleted(resource: ServedResource, obj: Object) -> dict[str, Any]:
 def version(git_version: str) -> dict[str, Any]:
     """Returns the answer to `GET /version`."""
     major, minor, _ = git_version.removeprefix("v").split(".", 2)
-    return {
-        "major": major,
-        "minor": minor,
-        "gitVersion": git_version,
-        "gitCommit": "simulated",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "none",
-        "compiler": "none",
-        "platform": "simulated",
-    }
+    return {"major": major, "minor": minor, "gitVersion": git_version}
 
 
 # Objects as rows of a table, which kubectl prints.
