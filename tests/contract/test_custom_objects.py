@@ -58,12 +58,6 @@ class Peopling:
         answer = await self._wire.ask("POST", KINDS[kind].path(self._arena.namespace), body)
         assert answer.status == 201, answer.text
 
-    async def edit(self, kind, name, **spec):
-        await self._arena.admin.patch(kind, name, {"spec": spec})
-
-    async def delete(self, kind, name):
-        await self._arena.admin.delete(kind, name)
-
     async def find(self, kind, name):
         return await self._arena.admin.find(kind, name)
 
@@ -127,34 +121,6 @@ async def test_a_pause_that_is_created_is_marked_shown_and_found(peopling, here,
     assert await peopling.pauses.read(here, "api") == made
 
 
-def where(known):
-    return known.id.namespace, known.id.name
-
-
-async def test_a_change_has_a_version_of_its_own_and_keeps_what_others_wrote(
-    peopling, arena, wanted
-):
-    made = await peopling.pauses.create(wanted)
-    labels = {"metadata": {"labels": {"team": "a"}, "annotations": {"example.org/x": "1"}}}
-    await arena.admin.patch("Pause", "api", labels)
-    for write in (
-        peopling.pauses.change(made, replace(wanted, reason="other")),
-        peopling.pauses.set_status(made, replace(made, until=UNTIL + 1)),
-    ):
-        with pytest.raises(Conflict):
-            await write
-    current = await peopling.pauses.read(*where(made))
-    changed = await peopling.pauses.change(current, replace(wanted, reason="other"))
-    assert (changed.reason, changed.id.uid) == ("other", made.id.uid)
-    assert changed.id.version not in {made.id.version, current.id.version}
-    shown = await peopling.pauses.set_status(changed, replace(changed, until=UNTIL - 60))
-    assert (shown.told_until, shown.until) == (UNTIL - 60, UNTIL)
-    found = await peopling.find("Pause", "api")
-    assert found["status"] == {"until": "2030-03-17T17:45:40Z"}
-    assert found["metadata"]["labels"] == {"team": "a"}
-    assert found["metadata"]["annotations"] == {"example.org/x": "1", CREATED_BY: PROCESS}
-
-
 async def test_the_progress_of_a_request_is_written_read_and_taken_back(peopling, asked):
     made = await peopling.requests.create(asked)
     assert (made.phase, made.spec, made.verified) == (OperationPhase.PENDING, asked.spec, True)
@@ -193,21 +159,6 @@ async def test_the_progress_of_a_request_is_written_read_and_taken_back(peopling
     status = (await peopling.find("ScaleRequest", "api-x"))["status"]
     assert (status["phase"], status["holdUntil"]) == ("Succeeded", "2030-03-17T17:56:42.250000Z")
     assert "observedBy" not in status
-
-
-async def test_a_deletion_is_of_the_object_that_was_seen(peopling, here, wanted):
-    made = await peopling.pauses.create(wanted)
-    await peopling.edit("Pause", "api", reason="mine")
-    await peopling.pauses.delete(made)  # people may have changed it: it is the same object
-    assert dict(peopling.pauses.of(here)) == {}, "at once"
-    assert await peopling.find("Pause", "api") is None
-    with pytest.raises(NotFound):
-        await peopling.pauses.delete(made)
-    await peopling.make("Pause", "api", reason="another one")
-    with pytest.raises(Conflict):
-        await peopling.pauses.delete(made)
-    assert (await peopling.find("Pause", "api"))["spec"]["reason"] == "another one"
-    await shows(peopling.pauses, here, {"api": "another one"})
 
 
 async def test_the_objects_go_with_their_definitions_and_come_back_with_them(arena, peopling, here):
