@@ -1,4 +1,4 @@
-"""What faults of an API server, of a route to it or of the seed's way out do to a process, and what they leave alone."""
+"""What faults of an API server, of a route to it or of the seed's way out do to a process, and what they spare."""
 
 import pytest
 
