@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from app.commands import Help, parse
-from app.core.kube import pods
 from app.core.kube.custom_objects import CustomObjects
 from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
 from app.core.kube.reviews import Reviewer
@@ -169,9 +168,8 @@ async def pods_for_ever(asked):
 
 
 @asynccontextmanager
-async def probing_cluster(monkeypatch):
+async def probing_cluster():
     """What a prober with endpoint probes gets, opened; and its seed. The test closes it."""
-    monkeypatch.setattr(pods, "START_DELAY", 0.0)
     command = parse(["prober", "--config-file=prober.yaml"], {})
     assert not isinstance(command, Help)
     async with serving(pods_for_ever) as server:
@@ -201,14 +199,14 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
 
     async with (
         targets.serving(silent) as target,
-        probing_cluster(monkeypatch) as (adapters, probed, _),
+        probing_cluster() as (adapters, probed, _),
     ):
         run = asyncio.ensure_future(
             probed.handlers.run(
                 replace(PROBES[1], tcp_socket=None, http_get=HttpGet(target.port)), targets.at()
             )
         )
-        await until(lambda: len(target.calls) == 1)
+        await until(lambda: len(target.asked) == 1)
         await adapters.close()
         await until(lambda: not target.open)
         assert (await run).outcome is ProbeOutcome.FAILURE
@@ -218,7 +216,7 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
 
 
 async def test_the_end_closes_the_watches_of_the_pods_of_endpoint_probes(monkeypatch):
-    async with probing_cluster(monkeypatch) as (adapters, probed, server):
+    async with probing_cluster() as (adapters, probed, server):
         probed.pods.follow(targets.NAMESPACE)
         await until(
             lambda: any(each.path == PODS and each.query.get("watch") for each in server.asked)

@@ -231,6 +231,10 @@ def _body_refusal(scope: Scope) -> Problem | None:
     if not has_body(scope):
         return None
     headers = scope["headers"]
+    if scope["method"] not in _KNOWN:
+        problem = no_such_method(scope)
+        problem.headers |= _CLOSE
+        return problem
     if scope["method"] not in _WITH_BODY:
         return Problem(ProblemType.BODY_NOT_ALLOWED, "send no body", headers=_CLOSE)
     lengths = values(headers, b"content-length")

@@ -4,9 +4,9 @@ A notice, a watch or an override only signals a topic. The publisher reads what 
 published last, and publishes the difference to the feed (`app.core.reporting.changes`), once for all streams.
 
 Signals arrive at any rate; the publisher collects them for a moment, so that changes that belong together, and the
-notice that names their author, are published together. A turn is at most every 0.2 s, whatever the number of signals.
-Rendering starts with the first stream and goes on for a minute after the last one, so that a client that reconnects
-within that time can resume from its last event.
+notice that names who had a resource ignored, are published together. A turn is at most every 0.2 s, whatever the
+number of signals. Rendering starts with the first stream and goes on for a minute after the last one, so that a client
+that reconnects within that time can resume from its last event.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from app.api.schemas import (
     WeederChange,
 )
 from app.core.clock import Clock
-from app.core.model import workloads
+from app.core.model import overrides, workloads
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.policy import Loop
@@ -108,15 +108,8 @@ _ORDER: Final = (
 )
 
 
-class OverrideAction(NamedTuple):
-    """An action that a notice reports: the kind of override, and whether the action ended it."""
-
-    override: str
-    ended: bool
-
-
-Authors = dict[OverrideAction, str]
-"""Those that notices named, of what they did to the overrides of a topic."""
+Authors = dict[bool, str]
+"""Who had resources of a topic ignored (False), or scaled again (True), as notices named them."""
 
 
 class StreamEvent(NamedTuple):
@@ -137,6 +130,8 @@ class Change(NamedTuple):
     name: str
     before: Any
     after: Any
+    ended_by: str | None = None
+    """Of a pause or hold that is gone: who had this process end it, if anybody did."""
 
 
 class Published:
@@ -144,22 +139,42 @@ class Published:
 
     def __init__(self, context: Context, led: frozenset[Loop]) -> None:
         self._overrides, self._now = context.overrides, context.process.now
+        self._service = context.override_service
         self._prober = context.prober if Loop.PROBER in led else None
         self._weeders = context.weeders if Loop.WEEDER in led else None
         self._known: dict[Topic, Mapping[str, Any]] = {}
+        self._acting: dict[Topic, Mapping[str, overrides.Pause | overrides.Hold]] = {}
+        """The pause and the hold that act, as last published."""
 
     def changes(self, topic: Topic) -> Iterator[Change]:
         """Read what is there of a topic now; returns what differs from what was last published."""
+        acted = self._acting.pop(topic, {})
         before, after = self._known.get(topic, {}), self._there(topic)
         if after and topic != AUDIT:
             self._known[topic] = after
         else:
             self._known.pop(topic, None)
         return (
-            Change(topic, name, before.get(name), after.get(name))
+            Change(
+                topic,
+                name,
+                before.get(name),
+                after.get(name),
+                self._ended_by(acted[name]) if name in acted and name not in after else None,
+            )
             for name in {**before, **after}
             if before.get(name) != after.get(name)
         )
+
+    def _ended_by(self, gone: overrides.Pause | overrides.Hold) -> str | None:
+        """Who had this process end it; None if it ended by the clock, or somebody else ended it."""
+        now = self._now()
+        match gone:
+            case overrides.Pause():
+                return self._service.ended_by(gone.id.uid) if gone.in_force(now) else None
+            case overrides.Hold():
+                over = gone.done and now >= gone.until
+                return None if over else self._service.ended_by(gone.operation)
 
     def snapshot(self) -> Iterator[StreamEvent]:
         """An event for everything that exists and is not over, as last published."""
@@ -201,7 +216,7 @@ class Published:
         prober, namespace = self._prober, topic.namespace
         match topic.kind:
             case ChangeKind.OVERRIDE:
-                return self._decisions(namespace)
+                return self._decisions(topic)
             case ChangeKind.WEEDER:
                 key = ServiceKey(namespace or "", topic.service)
                 service = None if self._weeders is None else self._weeders.status(key)
@@ -223,19 +238,26 @@ class Published:
                     return {}
                 return {"": prober.shoot_json(status)}
 
-    def _decisions(self, namespace: str | None) -> Mapping[str, Pause | Hold | bool]:
+    def _decisions(self, topic: Topic) -> Mapping[str, Pause | Hold | bool]:
         """Overrides as they are shown: what else changes in an object, such as its resourceVersion, is no event."""
-        if namespace is None:
-            pause = self._overrides.global_pause()
-            return {} if pause is None else {OverrideKind.PAUSE: presenting.pause(pause, None)}
-        effective = self._overrides.effective(namespace)
-        found: dict[str, Pause | Hold | bool] = {}
-        if effective.pause is not None:
-            found[OverrideKind.PAUSE] = presenting.pause(effective.pause, namespace)
-        if effective.hold is not None:
-            found[OverrideKind.HOLD] = Hold.of(effective.hold)
+        acting: dict[str, overrides.Pause | overrides.Hold | None]
+        if (namespace := topic.namespace) is None:
+            acting = {OverrideKind.PAUSE: self._overrides.global_pause()}
+        else:
+            effective = self._overrides.effective(namespace)
+            acting = {OverrideKind.PAUSE: effective.pause, OverrideKind.HOLD: effective.hold}
+        if there := {kind: each for kind, each in acting.items() if each is not None}:
+            self._acting[topic] = there
+        found: dict[str, Pause | Hold | bool] = {
+            kind: presenting.pause(each, namespace)
+            if isinstance(each, overrides.Pause)
+            else Hold.of(each)
+            for kind, each in there.items()
+        }
         # Only the prober's leader knows the annotation ignore-scaling of dependents, which have the names of resources.
-        status = None if self._prober is None else self._prober.shoots.status(namespace)
+        status = None
+        if self._prober is not None and namespace is not None:
+            status = self._prober.shoots.status(namespace)
         for ref, view in {} if status is None else status.resources.items():
             ignored = None if view is None else workloads.ignore_scaling(view.annotations)
             if ignored is workloads.Ignore.YES:
@@ -285,16 +307,16 @@ def _lasts(there: object) -> bool:
 
 
 def _override(change: Change, authors: Authors) -> OverrideChange:
-    """The data of its event; a new pause or hold names its own author, of an end only a notice knows it."""
+    """The data of its event; a new pause or hold names its own author."""
     after = change.after
     of_kind = change.name in {OverrideKind.PAUSE, OverrideKind.HOLD}
     kind = OverrideKind(change.name) if of_kind else OverrideKind.IGNORE_SCALING
-    own = after.author if isinstance(after, Pause | Hold) else None
+    author = after.author if isinstance(after, Pause | Hold) else change.ended_by
     return OverrideChange(
         namespace=change.topic.namespace,
         kind=kind,
         resource=None if of_kind else change.name,
-        author=own or authors.get(OverrideAction(kind, after is None)),
+        author=author if of_kind else authors.get(after is None),
         before=change.before,
         after=after,
     )
@@ -380,9 +402,8 @@ class Publisher:
                 self.signal(shoot, decided := Topic(ChangeKind.OVERRIDE, of))
                 if not isinstance(notice, OverrideChanged) or notice.author is None:
                     return
-                if decided in self._pending:
-                    action = OverrideAction(notice.override, notice.action == "EndOverride")
-                    self._pending[decided][action] = notice.author
+                if notice.override == OverrideKind.IGNORE_SCALING and decided in self._pending:
+                    self._pending[decided][notice.action == "EndOverride"] = notice.author
             case WeedingNotice():
                 self.signal(Topic(ChangeKind.WEEDER, namespace, notice.service))
             case ScalingNotice():

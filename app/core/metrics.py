@@ -324,7 +324,7 @@ class Metrics:
     def _declare_overrides(self) -> None:
         self.overrides_active = self._scraped(
             "dwd_overrides_active",
-            "Overrides in force; invalid: keys that cannot be read.",
+            "Overrides in force; invalid: Pauses and ScaleRequests that cannot be decoded.",
             "kind",
         )
         self.override_expiry = self._scraped(

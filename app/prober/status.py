@@ -122,6 +122,7 @@ _CREDENTIALS: Final = frozenset(
         VerdictReason.CREDENTIALS_REFUSED,
     }
 )
+_NOT_ASKED: Final = _CREDENTIALS - {VerdictReason.CREDENTIALS_INVALID}
 _ASKS_THE_SERVER: Final = frozenset({RequestKind.API_SERVER, RequestKind.INTERNAL})
 _NOT_ANSWERED: Final = frozenset({VerdictReason.UNREACHABLE, VerdictReason.CERTIFICATE_UNTRUSTED})
 
@@ -135,7 +136,7 @@ def conditions(
     """The conditions as of `now`; one whose status has not changed keeps its `since`."""
     nodes = ("LeasesRenewed", _renewed(facts))
     if facts.paths is not None:
-        nodes = ("ExternalPathReachable", _external(facts.paths))
+        nodes = ("ExternalPathReachable", _external(facts.paths, facts.result))
     found = (
         ("APIServerReachable", _reachable(facts.result)),
         nodes,
@@ -151,9 +152,12 @@ def conditions(
 
 
 def _reachable(result: Tally | PathReading | Failure | None) -> Found:
-    if result is None or (isinstance(result, Failure) and result.reason in _CREDENTIALS):
-        return ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
+    not_asked = ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
+    if result is None:
+        return not_asked
     if isinstance(result, Failure) and result.probe in _ASKS_THE_SERVER:
+        if result.reason in _NOT_ASKED:
+            return not_asked
         answered = (
             ConditionStatus.FALSE if result.reason in _NOT_ANSWERED else ConditionStatus.UNKNOWN
         )
@@ -174,10 +178,15 @@ def _renewed(facts: ShootStatus) -> Found:
     return status, decision.reason, decision.message
 
 
-def _external(paths: tuple[PathView, ...]) -> Found:
-    seen = {each.route: each for each in paths}.get(Route.EXTERNAL)
+def _external(paths: tuple[PathView, ...], result: Tally | PathReading | Failure | None) -> Found:
+    found = {each.route: each for each in paths}
+    seen, internal = found.get(Route.EXTERNAL), found.get(Route.INTERNAL)
     if seen is None:
         text = "the external path has not been tried yet"
+        return ConditionStatus.UNKNOWN, "NotProbed", text
+    failed = internal is not None and internal.failure is not None
+    if failed or (isinstance(result, PathReading) and result.counting is not None):
+        text = "the external path is not tried while the internal one is not well"
         return ConditionStatus.UNKNOWN, "NotProbed", text
     if seen.failure is None:
         text = "the API server answers through the external path"

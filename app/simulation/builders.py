@@ -30,15 +30,16 @@ from app.simulation.actors import (
 from app.simulation.crds import DEFINITIONS
 from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
-from app.simulation.identities import OPERATOR, SimulatedIdentities
+from app.simulation.identities import GARDENLET, OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
-from app.simulation.network import SeedNetwork, ServerPlace
-from app.simulation.parts import People, WorldParts
+from app.simulation.network import Hosts, SeedNetwork, ServerPlace
+from app.simulation.people import People
 from app.simulation.pod_kubelet import BecameReady
 from app.simulation.seed_pods import PodDeletion, SeedPods
 from app.simulation.shoot import Kubelet, ShootServer
 from app.simulation.store import Object, ObjectKey, Store
-from app.simulation.traffic import ApiServer, Host, Journal, RequestCount
+from app.simulation.timers import Timers
+from app.simulation.traffic import ApiServer, Host, Journal, OpenWatches, RequestCount
 from app.simulation.views import (
     machine_view,
     pod_view,
@@ -53,6 +54,9 @@ from app.simulation.workloads import (
     Workload,
     control_plane,
 )
+
+if TYPE_CHECKING:
+    from app.core.errors import ClusterError
 
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
@@ -149,24 +153,31 @@ class World:
         """The time line, the objects of the seed, and all accepted writes."""
         for each in DEFINITIONS:
             self.store.define(each)
-        self.parts = parts = WorldParts(
-            clock=clock,
-            store=self.store,
-            api=self._api(Host.SEED, "seed"),
-            deployments=DeploymentController(clock, self.store, self.journal, pace or PodPace()),
-            journal=self.journal,
-            secret_names={Route.INTERNAL: manifests.SECRET_NAME},
-            pods=SeedPods(clock, self.store, self._rng("pods")),
-            place=place or MemoryPlace(),
+        self.api = self._api(Host.SEED, "seed")
+        """The seed's own API server."""
+        self.timers = Timers(clock)
+        self.deployments = DeploymentController(
+            self.store, self.timers, self.journal, pace or PodPace()
         )
+        self.seed_pods = SeedPods(self.store, self.timers, self._rng("pods"))
+        self.place = place or MemoryPlace()
+        self.secret_names = {Route.INTERNAL: manifests.SECRET_NAME}
+        """The name of the kubeconfig Secret for each route in use; endpoint mode has two."""
         if external_secret_name is not None:
-            parts.secret_names = {**parts.secret_names, Route.EXTERNAL: external_secret_name}
-        self.people = People(parts)
+            self.secret_names[Route.EXTERNAL] = external_secret_name
+        self.watches = OpenWatches()
+        self.network = SeedNetwork()
+        """The network that probes of hosts and external routes pass."""
+        self.hosts = Hosts()
+        """The behaviour set for targets of endpoint probes."""
+        self.shoots: dict[str, ShootServer] = {}
+        self.unavailable: dict[ResourceRef, ClusterError] = {}
+        """Dependents that the seed does not serve or does not let clients list, with the error that requests get."""
+        self.people = People(self)
         self.identities = SimulatedIdentities()
-        self.handlers = SimulatedHandlers(parts)
-        self.faults = Faults(parts, self._rng("faults"))
-        _ = tasks.shared(parts.deployments.run, "simulated deployment controller")
-        _ = tasks.shared(parts.pods.run, "simulated pods")
+        self.handlers = SimulatedHandlers(self)
+        self.faults = Faults(self, self._rng("faults"))
+        _ = tasks.shared(self.timers.run, "simulated controllers")
 
     def _api(self, host: Host, name: str, network: SeedNetwork | None = None) -> ApiServer:
         return ApiServer(host, self.clock, self._rng(name), self.requests, self._latency, network)
@@ -201,20 +212,20 @@ class World:
         Returns:
             Its API server, with its nodes.
         """
-        now, parts = self.clock.now(), self.parts
+        now = self.clock.now()
         since = now - 3600 if since is None else since
-        shoot = parts.shoots[namespace] = ShootServer(
+        shoot = self.shoots[namespace] = ShootServer(
             namespace,
             self.clock,
-            self._api(Host.SHOOT, namespace, parts.network),
+            self._api(Host.SHOOT, namespace, self.network),
             self._rng(f"{namespace}/kubelets"),
-            place=parts.place,
-            routes=parts.secret_names,
+            place=self.place,
+            routes=self.secret_names,
             lease_duration=lease_duration,
         )
         shoot.accept(f"{namespace}-1")
-        for route in parts.secret_names:
-            parts.write_kubeconfig(namespace, route)
+        for route in self.secret_names:
+            self.write_kubeconfig(namespace, route)
         cluster = manifests.cluster(namespace, since, grace=grace)
         self.store.create(ObjectKey("Cluster", "", namespace), manifests.born(cluster, since))
         rng = self._rng(f"{namespace}/nodes")
@@ -246,13 +257,13 @@ class World:
         """Removes a shoot with its Cluster, its servers and its whole control plane; no fault of it may be left."""
         for controller in self._controllers.pop(namespace):
             controller.cancel()
-        self.parts.pods.remove(namespace)
+        self.seed_pods.remove(namespace)
         for kind in ("Cluster", "Namespace"):
             key = ObjectKey(kind, "", namespace)
             if self.store.find(key) is not None:
                 self.store.delete(key)
-        self.parts.shoots.pop(namespace).api.close()
-        self.parts.place.forget(namespace)
+        self.shoots.pop(namespace).api.close()
+        self.place.forget(namespace)
 
     def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
         """Adds a dependent all of whose pods are ready; a plain name means a Deployment."""
@@ -269,7 +280,7 @@ class World:
             workload: describes the pods.
             since: when the pods became Ready; None for an hour ago.
         """
-        self.parts.pods.add(workload, since=since)
+        self.seed_pods.add(workload, since=since)
 
     def add_control_plane(
         self,
@@ -294,7 +305,7 @@ class World:
     def patch(self, namespace: str, which: str | ResourceRef, patch: Mapping[str, Any]) -> None:
         """Patches a dependent as the operator."""
         ref = reference(which)
-        self.parts.write(ObjectKey(ref.kind, namespace, ref.name), patch, OPERATOR)
+        self.write(ObjectKey(ref.kind, namespace, ref.name), patch, OPERATOR)
 
     def delete(self, namespace: str, which: str | ResourceRef) -> None:
         """Deletes a dependent as the operator."""
@@ -303,7 +314,7 @@ class World:
 
     def patch_cluster(self, namespace: str, patch: Mapping[str, Any]) -> None:
         """Patches the Shoot embedded in the Cluster."""
-        self.parts.write(ObjectKey("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
+        self.write(ObjectKey("Cluster", "", namespace), {"spec": {"shoot": patch}}, OPERATOR)
 
     def patch_node(self, namespace: str, node: str, patch: Mapping[str, Any]) -> None:
         """Patches the status of a Node if `patch` has one, otherwise its metadata."""
@@ -314,17 +325,45 @@ class World:
     def machine_phase(self, namespace: str, machine: str, phase: str) -> None:
         """Sets the phase of a Machine."""
         patch = {"status": manifests.machine_phase(phase, self.clock.now())}
-        self.parts.write(ObjectKey("Machine", namespace, machine), patch, OPERATOR, status=True)
+        self.write(ObjectKey("Machine", namespace, machine), patch, OPERATOR, status=True)
 
     def delete_machine(self, namespace: str, machine: str) -> None:
         """Deletes a Machine but not its node."""
         self.store.delete(ObjectKey("Machine", namespace, machine))
 
+    def write(self, key: ObjectKey, patch: Object, by: str, *, status: bool = False) -> None:
+        """Patches an object of the seed and records the write in the journal under the author `by`."""
+        obj = self.store.patch(key, patch, status=status)
+        self.journal.enter(self.clock.now(), obj, patch, by)
+
+    def secret_key(self, namespace: str, route: Route) -> ObjectKey:
+        """Returns the key of the kubeconfig Secret of a route."""
+        return ObjectKey("Secret", namespace, self.secret_names[route])
+
+    def write_kubeconfig(
+        self,
+        namespace: str,
+        route: Route,
+        *,
+        user: Object | None = None,
+        server: str | None = None,
+    ) -> None:
+        """Writes the kubeconfig Secret of a route, as gardenlet does; what is not given is right, such as the token."""
+        shoot, key = self.shoots[namespace], self.secret_key(namespace, route)
+        user = {"token": shoot.newest_token} if user is None else user
+        url = server or self.place.url(namespace, route)
+        content = manifests.kubeconfig(namespace, url, shoot.authority(route), user)
+        if self.store.find(key) is None:
+            body = manifests.born(manifests.secret(content), self.clock.now())
+            self.store.create(key, body)
+        else:
+            self.write(key, manifests.secret(content), GARDENLET)
+
     # What is really so, whatever the servers show.
 
     def shoot(self, namespace: str) -> ShootServer:
         """Returns the API server of a shoot, with its nodes."""
-        return self.parts.shoots[namespace]
+        return self.shoots[namespace]
 
     def dependent(self, namespace: str, which: str | ResourceRef) -> WorkloadView:
         """Returns a dependent, from the store.
@@ -416,7 +455,7 @@ class World:
 
     def pods(self, namespace: str, workload: str | None = None) -> tuple[PodView, ...]:
         """Returns the pods of a namespace, or of one workload in it, ordered by name."""
-        found = (pod_view(obj) for obj in self.parts.store.list("Pod", namespace))
+        found = (pod_view(obj) for obj in self.store.list("Pod", namespace))
         return tuple(pod for pod in found if workload in (None, pod.labels.get("app")))
 
     def pod(self, namespace: str, name: str) -> PodView:
@@ -425,16 +464,16 @@ class World:
         Raises:
             NotFound: there is none.
         """
-        return pod_view(self.parts.store.get(ObjectKey("Pod", namespace, name)))
+        return pod_view(self.store.get(ObjectKey("Pod", namespace, name)))
 
     def slices(self, namespace: str, service: str) -> tuple[SliceView, ...]:
         """Returns the EndpointSlices of a service, ordered by name."""
-        found = (slice_view(obj) for obj in self.parts.store.list("EndpointSlice", namespace))
+        found = (slice_view(obj) for obj in self.store.list("EndpointSlice", namespace))
         return tuple(each for each in found if each.service == service)
 
     def served(self, namespace: str, service: str) -> bool:
         """Returns whether a service is ready according to its EndpointSlices."""
-        return self.parts.pods.serves(ServiceKey(namespace, service))
+        return self.seed_pods.serves(ServiceKey(namespace, service))
 
     def restarts(self, namespace: str, workload: str) -> int:
         """Returns the total number of container restarts in a workload's pods."""
@@ -451,17 +490,17 @@ class World:
 
     def starts_again(self, namespace: str, pod: str) -> float | None:
         """Returns the exact instant at which a waiting container will be restarted; None if none waits."""
-        found = self.parts.pods.kubelet.find(ObjectKey("Pod", namespace, pod))
+        found = self.seed_pods.kubelet.find(ObjectKey("Pod", namespace, pod))
         return None if found is None else found.active.due
 
     def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
         """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
-        return tuple(self.parts.pods.kubelet.became_ready.get(namespace, ()))
+        return tuple(self.seed_pods.kubelet.became_ready.get(namespace, ()))
 
     @property
     def pod_deletions(self) -> tuple[PodDeletion, ...]:
         """All deletions of pods by any author, in order."""
-        return tuple(self.parts.pods.deletions)
+        return tuple(self.seed_pods.deletions)
 
     # Changes to pods by others than the watchdog.
 
@@ -471,7 +510,7 @@ class World:
         Raises:
             NotFound: there is none.
         """
-        self.parts.pods.delete(ObjectKey("Pod", namespace, name), by)
+        self.seed_pods.delete(ObjectKey("Pod", namespace, name), by)
 
     def delete_slice(self, namespace: str, name: str) -> None:
         """Deletes an EndpointSlice, which its controller soon writes again.
@@ -479,13 +518,13 @@ class World:
         Raises:
             NotFound: there is none.
         """
-        self.parts.store.delete(ObjectKey("EndpointSlice", namespace, name))
+        self.store.delete(ObjectKey("EndpointSlice", namespace, name))
 
     def split_service(self, namespace: str, service: str, slices: int) -> None:
         """Distributes the endpoints of a service over this number of slices from now on."""
         key = ServiceKey(namespace, service)
-        self.parts.pods.endpoints.slices[key] = slices
-        self.parts.pods.endpoints.sync(key)
+        self.seed_pods.endpoints.slices[key] = slices
+        self.seed_pods.endpoints.sync(key)
 
     def crash_looped(
         self, namespace: str, workload: str, restarts: int, *, exited: float | None = None
@@ -498,10 +537,10 @@ class World:
             restarts: the number of restarts of each pod.
             exited: the instant of the last exit; None for now.
         """
-        at = self.parts.clock.now() if exited is None else exited
-        for pod in self.parts.pods.kubelet.of((namespace, workload)):
+        at = self.clock.now() if exited is None else exited
+        for pod in self.seed_pods.kubelet.of((namespace, workload)):
             if not pod.ending:
-                self.parts.pods.kubelet.crash_looped(pod, restarts, exited=at)
+                self.seed_pods.kubelet.crash_looped(pod, restarts, exited=at)
 
     def _dependent(self, namespace: str, which: str | ResourceRef) -> Object:
         ref = reference(which)

@@ -6,10 +6,11 @@ with world.faults.path_cut("shoot--local--a"):
 
 import random
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.errors import ClusterError
 from app.core.model.instants import rfc3339
@@ -17,13 +18,18 @@ from app.core.model.shoots import Route
 from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
+from app.simulation.identities import GARDENLET
 from app.simulation.memory import MemoryPlace, MemoryPort
 from app.simulation.network import SEED, Manner, TargetAnswer
-from app.simulation.parts import GARDENLET, NOWHERE, Fault, WorldParts, watched
 from app.simulation.shoot import NodeClock, PathCut
 from app.simulation.store import Object, ObjectKey
-from app.simulation.traffic import ApiServer, ConnectionLoss, Storage, Trouble
+from app.simulation.traffic import ApiServer, ConnectionLoss, Storage, Trouble, watched
 
+if TYPE_CHECKING:
+    from app.simulation.builders import World
+
+NOWHERE: Final = "https://api.gone.invalid"
+"""A server whose name cannot be resolved (RFC 2606)."""
 _OVERRIDES: Final = ("Pause", "ScaleRequest")
 _OF_OVERRIDES: Final = frozenset(
     {"pauses", "scalerequests", "pauses/status", "scalerequests/status"}
@@ -44,6 +50,20 @@ class PodWatched(StrEnum):
         return f"{self.value.lower()}s"
 
 
+class Fault(ExitStack):
+    """A fault in effect, until it is lifted; a context manager that lifts it on exit."""
+
+    def __init__(self, *undo: Callable[[], object]) -> None:
+        """Remembers what ends it, in this order."""
+        super().__init__()
+        for each in reversed(undo):
+            self.callback(each)
+
+    def lift(self) -> None:
+        """Ends the fault; further calls have no effect."""
+        self.close()
+
+
 def _trouble(api: ApiServer, trouble: Trouble) -> Fault:
     api.begin(trouble)
     return Fault(lambda: api.end(trouble))
@@ -52,15 +72,15 @@ def _trouble(api: ApiServer, trouble: Trouble) -> Fault:
 class _Acting:
     """What faults of the seed's API server have in common."""
 
-    def __init__(self, parts: WorldParts) -> None:
-        self._parts = parts
+    def __init__(self, world: "World") -> None:
+        self._world = world
 
     def seed_trouble(self, trouble: Trouble) -> Fault:
         """The seed's API server has any `Trouble`."""
-        return _trouble(self._parts.api, trouble)
+        return _trouble(self._world.api, trouble)
 
     def _stalled(self, *what: str) -> Fault:
-        watches = self._parts.watches
+        watches = self._world.watches
         for each in what:
             watches.stall(each)
         return Fault(*(partial(watches.go_on, each) for each in what))
@@ -75,14 +95,14 @@ class _Acting:
 
         def undo() -> None:
             for kind in kinds if expired else ():
-                self._parts.store.compact(kind)
+                self._world.store.compact(kind)
             trouble.lift()
 
         return Fault(undo)
 
     def _break(self, kinds: Collection[str]) -> None:
         for kind in kinds:
-            self._parts.watches.cut(kind)
+            self._world.watches.cut(kind)
 
 
 class PodFaults(_Acting):
@@ -90,7 +110,7 @@ class PodFaults(_Acting):
 
     def workload_broken(self, namespace: str, name: str) -> Fault:
         """The containers of a workload crash after each start; after the fault, the next start succeeds."""
-        kubelet, key = self._parts.pods.kubelet, (namespace, name)
+        kubelet, key = self._world.seed_pods.kubelet, (namespace, name)
         kubelet.broken.add(key)
         kubelet.recheck(key, better=False)
         return Fault(lambda: kubelet.broken.discard(key), lambda: kubelet.recheck(key, better=True))
@@ -102,7 +122,7 @@ class PodFaults(_Acting):
 
     def service_flaps(self, namespace: str, service: str, *, every: float = 5.0) -> Fault:
         """The readiness probes of the pods behind a service alternately fail and succeed, for `every` seconds each."""
-        timers, flaps, fails = self._parts.pods.timers, True, False
+        timers, flaps, fails = self._world.timers, True, False
 
         def turn() -> None:
             nonlocal fails
@@ -120,21 +140,21 @@ class PodFaults(_Acting):
         return Fault(undo)
 
     def _probes(self, namespace: str, service: str, *, fail: bool) -> None:
-        kubelet = self._parts.pods.kubelet
-        for workload in self._parts.pods.behind[ServiceKey(namespace, service)]:
+        kubelet = self._world.seed_pods.kubelet
+        for workload in self._world.seed_pods.behind[ServiceKey(namespace, service)]:
             (kubelet.unready.add if fail else kubelet.unready.discard)(workload.key)
             kubelet.probe(workload.key)
 
     def slices_gone(self, namespace: str, service: str) -> Fault:
         """The slices of a service are deleted and not written again."""
-        return self._marked(self._parts.pods.endpoints.away, ServiceKey(namespace, service))
+        return self._marked(self._world.seed_pods.endpoints.away, ServiceKey(namespace, service))
 
     def readiness_untold(self, namespace: str, service: str) -> Fault:
         """The endpoints of a service have no `conditions.ready`, which counts as true."""
-        return self._marked(self._parts.pods.endpoints.untold, ServiceKey(namespace, service))
+        return self._marked(self._world.seed_pods.endpoints.untold, ServiceKey(namespace, service))
 
     def _marked(self, those: set[ServiceKey], service: ServiceKey) -> Fault:
-        sync = self._parts.pods.endpoints.sync
+        sync = self._world.seed_pods.endpoints.sync
         those.add(service)
         sync(service)
         return Fault(lambda: those.discard(service), lambda: sync(service))
@@ -166,7 +186,7 @@ class ConnectionFaults(_Acting):
         """All watches of the seed break and new ones are refused; the server's log loses what happens meanwhile."""
         trouble = self.seed_trouble(Trouble(refused=True, verbs=frozenset({"watch"})))
         self.connections_cut(SEED)
-        return Fault(self._parts.store.compact, trouble.lift)
+        return Fault(self._world.store.compact, trouble.lift)
 
     def connections_cut(self, name: str) -> Fault:
         """The server closes all connections that are open now, as when it restarts."""
@@ -186,10 +206,10 @@ class ConnectionFaults(_Acting):
         return Fault(lambda: self._at_once(name, lambda port: port.cut_answers(None)))
 
     def _at_once(self, name: str, what: Callable[[MemoryPort], None]) -> Fault:
-        place = self._parts.place
+        place = self._world.place
         if not isinstance(place, MemoryPlace):
             raise TypeError("only connections in memory have these faults")
-        for route in (Route.INTERNAL,) if name == SEED else self._parts.secret_names:
+        for route in (Route.INTERNAL,) if name == SEED else self._world.secret_names:
             what(place.port(name, route))
         return Fault(lambda: None)
 
@@ -197,8 +217,8 @@ class ConnectionFaults(_Acting):
 class Faults(PodFaults, ConnectionFaults):
     """All faults: of shoots, routes to them, the seed, its pods, overrides and reviews, hosts, and connections."""
 
-    def __init__(self, parts: WorldParts, rng: random.Random) -> None:
-        super().__init__(parts)
+    def __init__(self, world: "World", rng: random.Random) -> None:
+        super().__init__(world)
         self._rng = rng
         self._tokens = 1
 
@@ -222,7 +242,7 @@ class Faults(PodFaults, ConnectionFaults):
             zone: the zone of the nodes, in place of a share.
             how: what happens to connections on the external route if all nodes are cut off.
         """
-        shoot = self._parts.shoots[namespace]
+        shoot = self._world.shoots[namespace]
 
         def cut_off(hits: PathCut) -> Fault:
             shoot.fleet.cut(hits)
@@ -243,12 +263,12 @@ class Faults(PodFaults, ConnectionFaults):
 
     def kubelet_dead(self, namespace: str, node: str) -> Fault:
         """One kubelet stops."""
-        fleet = self._parts.shoots[namespace].fleet
+        fleet = self._world.shoots[namespace].fleet
         fleet.die(node)
 
         def undo() -> None:
             if fleet.has(node):
-                fleet.revive(node, self._parts.clock.now())
+                fleet.revive(node, self._world.clock.now())
 
         return Fault(undo)
 
@@ -261,21 +281,21 @@ class Faults(PodFaults, ConnectionFaults):
     def clock_drift(self, namespace: str, node: str, rate: float) -> Fault:
         """The clock of one node gains `rate` seconds per second; after the fault, its offset remains."""
         clock = self._clock_of(namespace, node)
-        clock.drift(self._parts.clock.now(), rate)
-        return self._after_advance(namespace, lambda: clock.drift(self._parts.clock.now(), 0.0))
+        clock.drift(self._world.clock.now(), rate)
+        return self._after_advance(namespace, lambda: clock.drift(self._world.clock.now(), 0.0))
 
     def _clock_of(self, namespace: str, node: str) -> NodeClock:
-        return self._parts.shoots[namespace].fleet.of(node).clock
+        return self._world.shoots[namespace].fleet.of(node).clock
 
     def _after_advance(self, namespace: str, undo: Callable[[], object]) -> Fault:
         """Returns what undoes something that kubelets notice: until then they were as before."""
-        return Fault(self._parts.shoots[namespace].advance, undo)
+        return Fault(self._world.shoots[namespace].advance, undo)
 
     # A shoot's API server.
 
     def trouble(self, namespace: str, trouble: Trouble) -> Fault:
         """The shoot's API server has any `Trouble`."""
-        shoot = self._parts.shoots[namespace]
+        shoot = self._world.shoots[namespace]
         shoot.advance()
         shoot.api.begin(trouble)
         return self._after_advance(namespace, lambda: shoot.api.end(trouble))
@@ -315,7 +335,7 @@ class Faults(PodFaults, ConnectionFaults):
     def route_trouble(self, namespace: str, route: Route, trouble: Trouble) -> Fault:
         """Requests by a route meet any `Trouble`."""
         limited = replace(trouble, routes=frozenset({route}))
-        return _trouble(self._parts.shoots[namespace].api, limited)
+        return _trouble(self._world.shoots[namespace].api, limited)
 
     def route_cut(
         self, namespace: str, route: Route, how: ConnectionLoss = ConnectionLoss.SWALLOWED
@@ -333,20 +353,20 @@ class Faults(PodFaults, ConnectionFaults):
 
     def rotate_token(self, namespace: str, *, overlap: float = 0.0) -> None:
         """Writes a new token into the Secrets; the previous tokens are accepted for another `overlap` seconds."""
-        shoot = self._parts.shoots[namespace]
+        shoot = self._world.shoots[namespace]
         self._tokens += 1
-        shoot.retire(until=self._parts.clock.now() + overlap)
+        shoot.retire(until=self._world.clock.now() + overlap)
         shoot.accept(f"{namespace}-{self._tokens}")
         self._write_kubeconfigs(namespace)
 
     def rotate_ca(self, namespace: str) -> None:
         """Gives the API server a certificate of a new authority, and writes that authority into the Secrets."""
-        self._parts.shoots[namespace].show(self._parts.place.authority(namespace))
+        self._world.shoots[namespace].show(self._world.place.authority(namespace))
         self._write_kubeconfigs(namespace)
 
     def _write_kubeconfigs(self, namespace: str) -> None:
-        for route in self._parts.secret_names:
-            self._parts.write_kubeconfig(namespace, route)
+        for route in self._world.secret_names:
+            self._world.write_kubeconfig(namespace, route)
 
     def certificate_untrusted(self, namespace: str) -> Fault:
         """The API server presents a certificate that was not signed by the authority in the Secret."""
@@ -357,15 +377,15 @@ class Faults(PodFaults, ConnectionFaults):
         return self._untrusted(namespace, route)
 
     def _untrusted(self, namespace: str, route: Route | None) -> Fault:
-        shoot = self._parts.shoots[namespace]
+        shoot = self._world.shoots[namespace]
         before = shoot.authority(route or Route.INTERNAL)
-        shoot.show(self._parts.place.authority(namespace), route)
+        shoot.show(self._world.place.authority(namespace), route)
         return Fault(lambda: shoot.show(before, route))
 
     def kubeconfig_absent(self, namespace: str, route: Route = Route.INTERNAL) -> Fault:
         """The Secret of a route is deleted."""
-        self._parts.store.delete(self._parts.secret_key(namespace, route))
-        return Fault(lambda: self._parts.write_kubeconfig(namespace, route))
+        self._world.store.delete(self._world.secret_key(namespace, route))
+        return Fault(lambda: self._world.write_kubeconfig(namespace, route))
 
     def kubeconfig_without_token(self, namespace: str, route: Route = Route.INTERNAL) -> Fault:
         """The user of the kubeconfig of a route is empty, as just after creation."""
@@ -391,8 +411,8 @@ class Faults(PodFaults, ConnectionFaults):
         user: Object | None = None,
         server: str | None = None,
     ) -> Fault:
-        self._parts.write_kubeconfig(namespace, route, user=user, server=server)
-        return Fault(lambda: self._parts.write_kubeconfig(namespace, route))
+        self._world.write_kubeconfig(namespace, route, user=user, server=server)
+        return Fault(lambda: self._world.write_kubeconfig(namespace, route))
 
     # The seed's API server and its watches.
 
@@ -415,7 +435,7 @@ class Faults(PodFaults, ConnectionFaults):
 
     def watch_not_opened(self, what: Watched) -> Fault:
         """No new watch, and no list for one, is answered; watches that are open go on."""
-        kinds = {"Deployment", "StatefulSet", *self._parts.store.kinds()}
+        kinds = {"Deployment", "StatefulSet", *self._world.store.kinds()}
         plurals = (
             {f"{kind.lower()}s" for kind in kinds if watched(kind) is what}
             if what is Watched.DEPENDENTS
@@ -431,13 +451,13 @@ class Faults(PodFaults, ConnectionFaults):
 
     def dependent_unavailable(self, ref: ResourceRef, error: ClusterError) -> Fault:
         """The seed does not serve a dependent's kind, or does not permit reading it; requests get `error`."""
-        unavailable = self._parts.unavailable
+        unavailable = self._world.unavailable
         unavailable[ref] = error
         return Fault(lambda: unavailable.pop(ref))
 
     def pods_stuck(self, namespace: str, ref: ResourceRef) -> Fault:
         """New pods of a dependent do not become ready."""
-        deployments, key = self._parts.deployments, ObjectKey(ref.kind, namespace, ref.name)
+        deployments, key = self._world.deployments, ObjectKey(ref.kind, namespace, ref.name)
         deployments.stuck.add(key)
         return Fault(lambda: deployments.stuck.discard(key), lambda: deployments.recheck(key))
 
@@ -449,7 +469,7 @@ class Faults(PodFaults, ConnectionFaults):
 
     def migrating(self, namespace: str) -> Fault:
         """The last operation is Migrate; at the end a Reconcile that succeeded."""
-        at = rfc3339(self._parts.clock.now())
+        at = rfc3339(self._world.clock.now())
 
         def operation(kind: str, state: str) -> None:
             last = {"type": kind, "state": state, "lastUpdateTime": at}
@@ -460,19 +480,19 @@ class Faults(PodFaults, ConnectionFaults):
 
     def deleted(self, namespace: str) -> Fault:
         """The Cluster has a deletionTimestamp."""
-        now = rfc3339(self._parts.clock.now())
+        now = rfc3339(self._world.clock.now())
         self._cluster(namespace, {"metadata": {"deletionTimestamp": now}})
         return Fault(lambda: self._cluster(namespace, {"metadata": {"deletionTimestamp": None}}))
 
     def cluster_gone(self, namespace: str) -> Fault:
         """The Cluster is deleted; after the fault it exists again, unchanged."""
         key = ObjectKey("Cluster", "", namespace)
-        before = self._parts.store.delete(key)
-        return Fault(lambda: self._parts.store.create(key, before))
+        before = self._world.store.delete(key)
+        return Fault(lambda: self._world.store.create(key, before))
 
     def undecodable(self, namespace: str) -> Fault:
         """The Shoot in the Cluster cannot be read."""
-        shoot = self._parts.store.get(ObjectKey("Cluster", "", namespace))["spec"]["shoot"]
+        shoot = self._world.store.get(ObjectKey("Cluster", "", namespace))["spec"]["shoot"]
         self._shoot(namespace, "garbage")
         return Fault(lambda: self._shoot(namespace, shoot))
 
@@ -480,7 +500,7 @@ class Faults(PodFaults, ConnectionFaults):
         self._cluster(namespace, {"spec": {"shoot": patch}})
 
     def _cluster(self, namespace: str, patch: Object) -> None:
-        self._parts.write(ObjectKey("Cluster", "", namespace), patch, GARDENLET)
+        self._world.write(ObjectKey("Cluster", "", namespace), patch, GARDENLET)
 
     # Pauses and ScaleRequests, their definitions, and reviews.
 
@@ -514,11 +534,11 @@ class Faults(PodFaults, ConnectionFaults):
 
         The objects are deleted, watches end a second later, and requests get 404.
         """
-        store = self._parts.store
+        store = self._world.store
         gone = [each for each in store.definitions.values() if not kinds or each.kind in kinds]
         for each in gone:
             store.undefine(each.kind)
-            self._parts.watches.end(each.kind)
+            self._world.watches.end(each.kind)
         return Fault(*(partial(store.define, each) for each in gone))
 
     def reviews_forbidden(self, *what: str) -> Fault:
@@ -533,8 +553,8 @@ class Faults(PodFaults, ConnectionFaults):
 
     def seed_network_cut(self) -> Fault:
         """The seed's network drops everything to the outside: probes of hosts and external routes; the inside works."""
-        self._parts.network.cut()
-        return Fault(self._parts.network.mend)
+        self._world.network.cut()
+        return Fault(self._world.network.mend)
 
     def canary_down(self, host: str) -> Fault:
         """A host does not answer probes of any namespace."""
@@ -552,8 +572,8 @@ class Faults(PodFaults, ConnectionFaults):
             after: additional seconds until the answer.
         """
         manner = Manner(answer, after)
-        self._parts.hosts.begin(manner, target, namespace)
-        return Fault(lambda: self._parts.hosts.end(manner, target, namespace))
+        self._world.hosts.begin(manner, target, namespace)
+        return Fault(lambda: self._world.hosts.end(manner, target, namespace))
 
     def target_slow(self, target: str, seconds: float, *, namespace: str = "") -> Fault:
         """A host passes after a delay of `seconds`."""

@@ -1,7 +1,7 @@
 """Runs endpoint probes in a simulated world: implements `app.core.ports.Handlers`."""
 
 import asyncio
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from app.core.model.endpoints import (
     EndpointProbeSpec,
@@ -13,9 +13,11 @@ from app.core.model.endpoints import (
     TcpSocket,
 )
 from app.simulation.network import Manner, TargetAnswer
-from app.simulation.parts import WorldParts
 from app.simulation.store import ObjectKey
 from app.simulation.views import probed_view, ready
+
+if TYPE_CHECKING:
+    from app.simulation.builders import World
 
 LATENCY: Final = 0.005
 """Seconds for one run, both ways together."""
@@ -28,8 +30,8 @@ class SimulatedHandlers:
     A host outside of the seed is reached through the seed's network, and not while that is cut.
     """
 
-    def __init__(self, parts: WorldParts) -> None:
-        self._parts = parts
+    def __init__(self, world: "World") -> None:
+        self._world = world
 
     async def run(self, probe: EndpointProbeSpec, address: TargetAddress) -> Ran:
         """Returns the result of one run, within `timeoutSeconds`."""
@@ -47,8 +49,8 @@ class SimulatedHandlers:
         # names without a dot, or with the suffix of Services, are inside of the seed
         outside = "." in address.host and not address.host.endswith(_INSIDE)
         if not address.pod and outside:
-            await self._parts.network.through()
-        await self._parts.clock.sleep(LATENCY + manner.after)
+            await self._world.network.through()
+        await self._world.clock.sleep(LATENCY + manner.after)
         match manner.answer:
             case TargetAnswer.WELL:
                 return Ran(ProbeOutcome.SUCCESS, "it is healthy")
@@ -66,7 +68,7 @@ class SimulatedHandlers:
 
     def _manner(self, probe: EndpointProbeSpec, address: TargetAddress) -> Manner:
         """Returns the behaviour that a fault sets for a target, otherwise that of its pod."""
-        said = self._parts.hosts.manner(address.namespace, address.pod or address.host)
+        said = self._world.hosts.manner(address.namespace, address.pod or address.host)
         if said is not None:
             return said
         if address.pod:
@@ -74,7 +76,7 @@ class SimulatedHandlers:
         return Manner()
 
     def _of_container(self, probe: EndpointProbeSpec, address: TargetAddress) -> TargetAnswer:
-        found = self._parts.store.find(ObjectKey("Pod", address.namespace, address.pod))
+        found = self._world.store.find(ObjectKey("Pod", address.namespace, address.pod))
         if found is None:
             return TargetAnswer.SWALLOWS
         running = {each.name for each in probed_view(found).containers if each.running}

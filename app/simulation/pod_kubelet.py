@@ -12,7 +12,6 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import CRASH_LOOP, ServiceKey
 from app.simulation.deletion import DeleteOptions, delete
@@ -224,7 +223,6 @@ class PodKubelet:
 
     def __init__(
         self,
-        clock: Clock,
         seed: Store,
         timers: Timers,
         rng: random.Random,
@@ -233,7 +231,6 @@ class PodKubelet:
         """Creates a kubelet without pods.
 
         Args:
-            clock: the time line.
             seed: where the pods are.
             timers: schedules what pods do next.
             rng: the source of all jitter.
@@ -245,7 +242,7 @@ class PodKubelet:
         """Workloads whose readiness probes fail."""
         self.became_ready: dict[str, list[BecameReady]] = {}
         """The records of pods that became Ready, by namespace, in order."""
-        self._clock, self._seed, self._timers, self._rng = clock, seed, timers, rng
+        self._seed, self._timers, self._rng = seed, timers, rng
         self._served = served
         self._pods: dict[ObjectKey, RunningPod] = {}
         self._of: dict[tuple[str, str], dict[ObjectKey, RunningPod]] = {}
@@ -266,7 +263,7 @@ class PodKubelet:
 
     def admit(self, key: ObjectKey, uid: str, workload: Workload) -> None:
         """Starts to run a pod that was just created."""
-        pod = self._add(key, uid, workload, self._clock.now())
+        pod = self._add(key, uid, workload, self._timers.now())
         self._later(pod, workload.times.bound, self._bind)
 
     def settle(self, key: ObjectKey, uid: str, workload: Workload, *, since: float) -> RunningPod:
@@ -291,7 +288,7 @@ class PodKubelet:
         container.restarted = container.started = exited - pod.workload.times.crash_after
         container.crash(exited)
         self._settle_ready(pod, fit=False)
-        self._later(pod, max((container.due or exited) - self._clock.now(), 0.0), self._start)
+        self._later(pod, max((container.due or exited) - self._timers.now(), 0.0), self._start)
         self._tell(pod)
 
     def _add(self, key: ObjectKey, uid: str, workload: Workload, since: float) -> RunningPod:
@@ -371,14 +368,14 @@ class PodKubelet:
 
     def _bind(self, pod: RunningPod) -> None:
         self._seed.patch(pod.key, {"spec": {"nodeName": pod.node}})
-        pod.born = pod.ready_changed = self._clock.now()
+        pod.born = pod.ready_changed = self._timers.now()
         self._tell(pod)
         self._later(pod, pod.workload.times.start, self._start)
 
     def _start(self, pod: RunningPod) -> None:
         times = pod.workload.times
         takes = times.init if pod.active.init else times.ready_after
-        pod.active.start(self._clock.now(), self._about(takes, pod))
+        pod.active.start(self._timers.now(), self._about(takes, pod))
         if self._good(pod):
             self._go_on(pod)
         else:
@@ -388,11 +385,11 @@ class PodKubelet:
     def _go_on(self, pod: RunningPod) -> None:
         """Schedules a container whose dependency is ready to become Ready, or done."""
         done = pod.active.started + pod.active.takes
-        self._later(pod, done - self._clock.now(), self._check)
+        self._later(pod, done - self._timers.now(), self._check)
 
     def _check(self, pod: RunningPod) -> None:
         """Lets the active container check its dependency: it completes, becomes Ready, or crashes."""
-        now, active = self._clock.now(), pod.active
+        now, active = self._timers.now(), pod.active
         if not self._good(pod):
             broken = pod.workload.key in self.broken
             if not pod.fit or broken or pod.workload.crashes_when_lost:
@@ -407,7 +404,7 @@ class PodKubelet:
             self._tell(pod)
 
     def _crash(self, pod: RunningPod) -> None:
-        now = self._clock.now()
+        now = self._timers.now()
         pod.active.crash(now)
         self._settle_ready(pod, fit=False)
         due = pod.active.due
@@ -418,7 +415,7 @@ class PodKubelet:
         self._tell(pod)
 
     def _remove(self, pod: RunningPod) -> None:
-        now = self._clock.now()
+        now = self._timers.now()
         delete(self._seed, pod.key, now, DeleteOptions(uid=pod.uid, grace=0))
 
     # What is so.
@@ -435,7 +432,7 @@ class PodKubelet:
         ready = fit and pod.workload.key not in self.unready
         if ready is pod.ready:
             return False
-        pod.ready, pod.ready_changed = ready, self._clock.now()
+        pod.ready, pod.ready_changed = ready, self._timers.now()
         if ready:
             seen = BecameReady(pod.key.name, pod.uid, pod.ready_changed)
             self.became_ready.setdefault(pod.key.namespace, []).append(seen)

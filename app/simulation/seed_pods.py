@@ -4,7 +4,6 @@ import random
 from collections import defaultdict
 from typing import Any, Final, NamedTuple
 
-from app.core.clock import Clock
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import OwnerView, PodView, ServiceKey, SliceView
 from app.simulation import manifests
@@ -274,22 +273,17 @@ class PodDeletion(NamedTuple):
 class SeedPods:
     """The pods of a seed and the components that act on them."""
 
-    def __init__(self, clock: Clock, seed: Store, rng: random.Random) -> None:
-        self.timers = Timers(clock)
-        self.kubelet = PodKubelet(clock, seed, self.timers, rng, self.serves)
-        self.owners = Owners(seed, self.timers, self.kubelet, rng)
-        self.endpoints = EndpointSliceController(seed, self.timers, rng)
+    def __init__(self, seed: Store, timers: Timers, rng: random.Random) -> None:
+        self.kubelet = PodKubelet(seed, timers, rng, self.serves)
+        self.owners = Owners(seed, timers, self.kubelet, rng)
+        self.endpoints = EndpointSliceController(seed, timers, rng)
         self.deletions: list[PodDeletion] = []
         self.behind: defaultdict[ServiceKey, list[Workload]] = defaultdict(list)
         """The workloads whose pods are behind each service."""
-        self._clock, self._seed = clock, seed
+        self._seed, self._timers = seed, timers
         self._author = ""
         self._slices: defaultdict[ServiceKey, dict[str, SliceView]] = defaultdict(dict)
         seed.subscribe(self._heard)
-
-    async def run(self) -> None:
-        """Runs the components, until cancelled."""
-        await self.timers.run()
 
     def serves(self, key: ServiceKey) -> bool:
         """Returns whether a service is ready according to its EndpointSlices."""
@@ -302,7 +296,7 @@ class SeedPods:
             workload: describes the pods.
             since: when the pods became Ready; None for an hour ago.
         """
-        since = self._clock.now() - SETTLED if since is None else since
+        since = self._timers.now() - SETTLED if since is None else since
         born = {"creationTimestamp": rfc3339(since)}
         owner = self.owners.add(workload, born)
         for ordinal in range(workload.replicas):
@@ -338,7 +332,7 @@ class SeedPods:
         """
         self._author = by
         try:
-            made = delete(self._seed, key, self._clock.now(), options)
+            made = delete(self._seed, key, self._timers.now(), options)
         finally:
             self._author = ""
         if made.gone and key.kind == "Namespace":
@@ -372,7 +366,7 @@ class SeedPods:
         view, pod = pod_view(before), self.kubelet.find(event.key)
         waiting = any(container.crash_loops for container in view.containers)
         due = None if pod is None else pod.active.due
-        self.deletions.append(PodDeletion(view, self._clock.now(), waiting, due, self._author))
+        self.deletions.append(PodDeletion(view, self._timers.now(), waiting, due, self._author))
 
     def _learn(self, event: StoreEvent) -> None:
         """Tracks the slices of each service, and tells the kubelet when a service becomes ready or not ready."""

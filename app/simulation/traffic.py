@@ -1,4 +1,4 @@
-"""Requests to a simulated API server: latency, troubles, and records of requests and writes.
+"""Requests to a simulated API server: latency, troubles, and records of requests, open watches and writes.
 
 Every request of a client passes `ApiServer.ask`: it takes half the latency, meets the troubles that apply to it, is
 served at one instant, and takes the other half to return. Kubelets do not: `ApiServer.renewal` tells what theirs meet.
@@ -7,11 +7,12 @@ served at one instant, and takes the other half to return. Kubelets do not: `Api
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from app.core.clock import Clock
 from app.core.errors import (
@@ -23,9 +24,13 @@ from app.core.errors import (
 )
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
+from app.core.ports import Watched
 from app.simulation.network import SeedNetwork
 from app.simulation.store import Object
 from app.simulation.views import ref_of
+
+if TYPE_CHECKING:
+    from app.simulation.server.streams import StoreWatch
 
 T = TypeVar("T")
 
@@ -99,6 +104,78 @@ class RequestCount:
         self.counts.clear()
         self.connections.clear()
         self.refused.clear()
+
+
+_OF_OTHERS: Final = frozenset(
+    {
+        *("Pod", "EndpointSlice", "Service", "Lease", "Event"),
+        *("Pause", "ScaleRequest"),
+    }
+)
+"""Kinds that the prober does not watch: they belong to the weeder, to what people decide and to endpoint probes."""
+
+
+def watched(kind: str) -> Watched | None:
+    """Returns the prober's watch that delivers changes of a kind; None if there is none."""
+    match kind:
+        case "Cluster":
+            return Watched.CLUSTERS
+        case "Secret":
+            return Watched.SECRETS
+        case "Machine":
+            return Watched.MACHINES
+        case _:
+            return None if kind in _OF_OTHERS else Watched.DEPENDENTS
+
+
+class OpenWatches:
+    """All open watches of the seed, counted by kind."""
+
+    def __init__(self) -> None:
+        self.most: Counter[str] = Counter()
+        """The maximum number of watches open at the same time, by kind."""
+        self._stalled: set[str] = set()
+        self._served: list[tuple[str, StoreWatch]] = []
+
+    def open_now(self, kind: str) -> int:
+        """Returns the number of open watches of a kind."""
+        return len(self._of(kind))
+
+    @contextmanager
+    def serving(self, kind: str, stream: "StoreWatch") -> Iterator[None]:
+        """Counts a watch as long as it is open."""
+        served = (kind, stream)
+        self._served.append(served)
+        self.most[kind] = max(self.most[kind], self.open_now(kind))
+        try:
+            yield
+        finally:
+            self._served.remove(served)
+
+    def cut(self, kind: str) -> None:
+        """Breaks the connections of all watches of a kind; pending events are lost."""
+        for stream in self._of(kind):
+            stream.cut()
+
+    def end(self, kind: str) -> None:
+        """Ends all watches of a kind, which is served no longer."""
+        for stream in self._of(kind):
+            stream.end()
+
+    def _of(self, kind: str) -> "list[StoreWatch]":
+        return [stream for each, stream in self._served if each == kind]
+
+    def stall(self, what: str) -> None:
+        """Stops delivery to the watches of a kind, or of all kinds of a `Watched`, while they stay open."""
+        self._stalled.add(what)
+
+    def go_on(self, what: str) -> None:
+        """Ends `stall`; pending events are delivered."""
+        self._stalled.discard(what)
+
+    def stalled(self, kind: str) -> bool:
+        """Returns whether watches of a kind deliver nothing."""
+        return kind in self._stalled or watched(kind) in self._stalled
 
 
 @dataclass(frozen=True, slots=True)

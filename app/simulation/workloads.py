@@ -6,7 +6,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from app.core.clock import Clock
 from app.simulation.definitions import SIZES
 from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
@@ -167,20 +166,13 @@ class PodPace:
 class DeploymentController:
     """Reconciles the status of every object of the seed that can be scaled."""
 
-    def __init__(self, clock: Clock, seed: Store, journal: Journal, pace: PodPace) -> None:
+    def __init__(self, seed: Store, timers: Timers, journal: Journal, pace: PodPace) -> None:
         self.pace = pace
         self.stuck: set[ObjectKey] = set()
         """Objects whose new pods do not become ready."""
         self._ending: set[ObjectKey] = set()
-        self._clock = clock
-        self._seed = seed
-        self._journal = journal
-        self._timers = Timers(clock)
+        self._seed, self._timers, self._journal = seed, timers, journal
         seed.subscribe(self._heard)
-
-    async def run(self) -> None:
-        """Writes each status when it is due, until cancelled."""
-        await self._timers.run()
 
     def recheck(self, key: ObjectKey) -> None:
         """Reconciles an object's status, as after a change of its spec."""
@@ -207,7 +199,7 @@ class DeploymentController:
         name = size_field(obj)
         patch = {"status": self._status(key, obj, name, settled=settled)}
         if self._seed.patch(key, patch, status=True) is not obj:
-            self._journal.enter(self._clock.now(), obj, patch, NAME)
+            self._journal.enter(self._timers.now(), obj, patch, NAME)
 
     def _status(self, key: ObjectKey, obj: Object, name: str, *, settled: bool) -> Object:
         wanted, before = obj["spec"][name], obj.get("status", {})

@@ -213,13 +213,10 @@ class WeederController:
         self._known[key] = after
         if not slices:
             del self._known[key]
-        match change:
-            case ReadinessChange.BECAME_READY if self._began:
-                self._registry.begin(key, cause, self._env.policy.watch_duration)
-            case ReadinessChange.LOST:
-                self._registry.end(key, End.LOST)
-            case ReadinessChange.BECAME_READY | ReadinessChange.NONE:
-                pass
+        if change is ReadinessChange.LOST:
+            self._registry.end(key, End.LOST)
+        elif change is ReadinessChange.BECAME_READY and self._began:
+            self._registry.begin(key, cause, self._env.policy.watch_duration)
         return change
 
     def _ready(self, key: ServiceKey) -> bool:

@@ -9,7 +9,7 @@ from app.core.kube.reflector import SILENCE
 from app.core.tasks import Tasks
 from app.prober.rules.schedule import MAX_RETRY_AFTER
 from app.simulation.builders import World
-from app.simulation.parts import Fault
+from app.simulation.faults import Fault
 from bench.exploration.draws import AS_THEY_ARE, Arguments, Draw
 from bench.exploration.people import Act, Undo
 

@@ -43,7 +43,7 @@ class Hand:
 
     def shoot(self) -> str:
         """One of the shoots."""
-        return self.rng.choice(sorted(self.world.parts.shoots))
+        return self.rng.choice(sorted(self.world.shoots))
 
     def node(self, namespace: str) -> str | None:
         """One of the nodes that the shoot has now."""

@@ -237,7 +237,7 @@ def nothing_is_scaled_that_is_not_configured(ledger: Ledger, change: Change) -> 
     touched = change.after or change.before
     if change.process is None or touched is None:
         return None
-    if change.key.namespace in ledger.world.parts.shoots and touched.ref in configured:
+    if change.key.namespace in ledger.world.shoots and touched.ref in configured:
         return None
     return f"{change.process} wrote {change.key.namespace}/{touched.ref}, which is not configured"
 

@@ -148,7 +148,7 @@ class Ledger:
 
     def frozen(self) -> bool:
         """Whether a watch of Machines or Clusters may be behind."""
-        watches, api = self.world.parts.watches, self.world.parts.api
+        watches, api = self.world.watches, self.world.api
         return any(
             watches.stalled(kind) or api.troubles(SimulatedRequest(Host.SEED, "watch", plural))
             for kind, plural in (("Cluster", "clusters"), ("Machine", "machines"))
@@ -158,7 +158,7 @@ class Ledger:
         """To be called before and after anything goes wrong or right."""
         if self.frozen():
             self._behind_at = max(self._behind_at, self.now)
-        for namespace in self.world.parts.shoots:
+        for namespace in self.world.shoots:
             self._observe(namespace)
 
     def _observe(self, namespace: str) -> None:

@@ -80,7 +80,7 @@ def _of_api(namespace: str) -> str | None:
 
 def _served(hand: Hand, kind: str) -> bool:
     """Whether the seed knows such objects now."""
-    return kind in hand.world.parts.store.definitions
+    return kind in hand.world.store.definitions
 
 
 def _some(hand: Hand, kind: str) -> Object | None:
@@ -209,7 +209,7 @@ def pauses_for_a_newer_version(hand: Hand, free: Free) -> Deed | None:
 
 @contextmanager
 def _newer_definitions(hand: Hand) -> Iterator[None]:
-    store = hand.world.parts.store
+    store = hand.world.store
     before = store.definitions["Pause"]
     store.define(_with_scope(before, NEWER))
     try:
@@ -337,7 +337,7 @@ def edits_status(hand: Hand, free: Free) -> Deed | None:
         )
     )
     key = ObjectKey("ScaleRequest", *_names(found))
-    hand.world.parts.write(key, {"status": status}, OPERATOR, status=True)
+    hand.world.write(key, {"status": status}, OPERATOR, status=True)
     return Deed(f"kubectl edits the status of ScaleRequest {key.namespace}/{key.name}: {status}")
 
 

@@ -32,7 +32,7 @@ from bench.longlife.program import Program
 from bench.longlife.weather import Weather, born, die, storm
 
 if TYPE_CHECKING:
-    from app.simulation.parts import Fault
+    from app.simulation.faults import Fault
     from bench.exploration.process import Process
 
 HOUR: Final = 3600.0
@@ -170,12 +170,12 @@ class LongLife:
 
     def _measured(self) -> Hour:
         self._tidy()
-        program, watches = self.program, self.world.parts.watches
+        program, watches = self.program, self.world.watches
         series, tasks = program.series(), len(program.machine.unfinished())
         gc.collect()  # once the machine holds no ended task any more
         memory = allocated() - self._before
         port = self.servers.place.port
-        servers = [port(name) for name in (SEED, *self.world.parts.shoots)]
+        servers = [port(name) for name in (SEED, *self.world.shoots)]
         numbers = {
             "tasks": tasks,
             "watches": sum(map(watches.open_now, watches.most)),
@@ -190,13 +190,13 @@ class LongLife:
         world = self.world
         world.requests.reset()
         world.journal.clear()
-        world.parts.pods.deletions.clear()
-        world.parts.pods.kubelet.became_ready.clear()
+        world.seed_pods.deletions.clear()
+        world.seed_pods.kubelet.became_ready.clear()
         for event in world.store.list("Event"):
             key = event["metadata"]
             world.store.delete(ObjectKey("Event", key["namespace"], key["name"]))
         world.store.compact()
-        for shoot in world.parts.shoots.values():
+        for shoot in world.shoots.values():
             shoot.store.compact()
             for kubelet in shoot.fleet.kubelets:
                 kubelet.gaps.clear()

@@ -166,12 +166,10 @@ class Load:
             pause = people.create("Pause", namespace, name, reason=reason, scope="scaleDown")
             made = parse_rfc3339(pause["metadata"]["creationTimestamp"]) or now
             told = {"status": {"until": rfc3339(made + LONGEST)}}
-            self._world.parts.write(
-                ObjectKey("Pause", namespace, name), told, OPERATOR, status=True
-            )
+            self._world.write(ObjectKey("Pause", namespace, name), told, OPERATOR, status=True)
             people.create("ScaleRequest", namespace, name, reason=reason, direction="Up", hold="0s")
             key = ObjectKey("ScaleRequest", namespace, name)
-            self._world.parts.write(key, ended, OPERATOR, status=True)
+            self._world.write(key, ended, OPERATOR, status=True)
 
     async def add_odd(self) -> None:
         """One more shoot whose server sends one byte a second, and one with 5,000 nodes."""

@@ -94,7 +94,7 @@ class Due:
         self.at: dict[str, float] = {}
         self._lost: set[str] = set()
         self._world, self._least = world, least
-        world.parts.store.subscribe(self._heard)
+        world.store.subscribe(self._heard)
 
     def _heard(self, event: StoreEvent) -> None:
         namespace = event.key.namespace
@@ -200,7 +200,7 @@ async def _weather(storm: Storm, world: World, weeder: WeederRunner) -> Outcome:
     for flap in flaps:
         flap.lift()
     await clock.sleep(2 * 300.0)
-    outcome.watches_left = world.parts.watches.open_now("Pod")
+    outcome.watches_left = world.watches.open_now("Pod")
     outcome.mebibytes = _resident()
     return outcome
 
@@ -211,7 +211,7 @@ def _judge(outcome: Outcome, world: World, due: Due) -> None:
     outcome.most_in_a_second = most_in_a_second(each.at for each in deletions)
     outcome.twice = sum(count > 1 for count in Counter(each.uid for each in deletions).values())
     outcome.not_waiting = sum(not each.waiting for each in deletions)
-    outcome.most_watches = world.parts.watches.most["Pod"]
+    outcome.most_watches = world.watches.most["Pod"]
     first = _first(deletions)
     late = world.clock.now() - FIRST_WITHIN
     outcome.never = sum(at < late and name not in first for name, at in due.at.items())

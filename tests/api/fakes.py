@@ -158,6 +158,8 @@ class FakeOverrides:
     """Raised by every write, which then changes nothing."""
     enders: list[str] = field(default_factory=list)
     """Who ended each pause and hold."""
+    ended: dict[str, str] = field(default_factory=dict)
+    """The same by the uid of the object."""
     listeners: list[Callable[[str | None], None]] = field(default_factory=list)
 
     # What tests do to it.
@@ -218,6 +220,9 @@ class FakeOverrides:
         if self.breaks is not None:
             raise self.breaks
 
+    def ended_by(self, uid: str) -> str | None:
+        return self.ended.get(uid)
+
     async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:
         self.check("pauses")
         where = HOME if namespace is None else namespace
@@ -231,12 +236,15 @@ class FakeOverrides:
         self.enders.append(by)
         where = HOME if namespace is None else namespace
         found = self.objects.pop((where, name), None)
+        if found is not None:
+            self.ended[found.id.uid] = by
         self.tell(where)
         return found
 
     async def delete_request(self, request: ScaleRequest, *, by: str) -> bool:
         self.check("scalerequests")
         self.enders.append(by)
+        self.ended[request.id.uid] = by
         there = self.orders.pop(request.id.uid, None) is not None
         self.tell(request.id.namespace)
         return there

@@ -146,13 +146,27 @@ def test_head_is_get_without_the_body(client, path):
 
 
 @pytest.mark.parametrize("content", [b"x" * 100, [b"x"]], ids=["of a length", "of none"])
-@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
 def test_only_post_and_put_have_bodies_and_others_end_the_connection(client, method, content):
     sent = iter(content) if isinstance(content, list) else content
     answer = client.request(method, "/api/v1/pause", content=sent)
     assert (answer.status_code, answer.headers["connection"]) == (413, "close")
     if method != "HEAD":
         assert answer.json()["type"] == "urn:dependency-watchdog:problem:body-not-allowed"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("PATCH", "/api/v1/pause", 405),
+        ("OPTIONS", "/api/v1/pause", 405),
+        ("PATCH", "/nowhere", 404),
+    ],
+)
+def test_a_method_that_nothing_has_is_what_is_wrong_with_a_body_too(client, method, path, status):
+    answer = client.request(method, path, json={"reason": "x"})
+    assert (answer.status_code, answer.headers["connection"]) == (status, "close")
+    assert answer.headers.get("allow") == ("PUT, DELETE" if status == 405 else None)
 
 
 @pytest.mark.parametrize("length", [b"16385", b"99999999999", b"9" * 5_000])

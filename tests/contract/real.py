@@ -38,7 +38,6 @@ from tests.e2e.landscape import (
     remove_people,
 )
 from tests.e2e.processes import eventually
-from tests.support.certs import Authority
 
 _numbers = count(1)
 _ROLES = f"{RBAC}/clusterroles"
@@ -176,35 +175,6 @@ class RealShoot:
         finally:
             await self._plane.recover()
 
-    def down(self):
-        return self._ways[Route.INTERNAL].down()
-
-    @asynccontextmanager
-    async def impostor(self) -> AsyncIterator[SecretView]:
-        yield self.secret(ca=Authority.create("somebody else").pem)
-
-    @asynccontextmanager
-    async def forbidden(self) -> AsyncIterator[None]:
-        path = f"{RBAC}/clusterrolebindings"
-        binding = await self._plane.api.get(f"{path}/{PROBE}")
-        await self._plane.api.delete(f"{path}/{PROBE}")
-        await eventually(lambda: self._listing(403), "listing is forbidden", within=10, every=0.02)
-        try:
-            yield
-        finally:
-            del binding["metadata"]["resourceVersion"], binding["metadata"]["uid"]
-            await self._plane.api.create(path, binding)
-            await eventually(lambda: self._listing(0), "listing is allowed", within=10, every=0.02)
-
-    async def _listing(self, status: int) -> bool:
-        return await self.user.refusal("GET", NODES) == status
-
-    async def rotate(self) -> SecretView:
-        await self.user.close()
-        self._token = await self._plane.api.token_of("kube-system", PROBE)
-        self.user = self._plane.api.as_user(self._token)
-        return self.secret()
-
 
 class RealArena:
     """A namespace in the seed, and an account of the watchdog's own."""
@@ -268,11 +238,6 @@ class RealArena:
 
     async def drop_lease(self) -> None:
         await self.api.delete(KINDS["Lease"].path(self.garden, ELECTION))
-
-    async def begin_deletion(self, kind: str, name: str) -> None:
-        patch = {"metadata": {"finalizers": ["example.org/kept"]}}
-        await self.admin.patch(kind, name, patch)
-        await self.admin.delete(kind, name)
 
     def watches_cut(self):
         return self.proxy.down()

@@ -18,8 +18,8 @@ from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation import deletion, manifests
 from app.simulation.builders import World
+from app.simulation.faults import Fault
 from app.simulation.identities import OPERATOR
-from app.simulation.parts import Fault
 from app.simulation.server.loopback import Loopback
 from app.simulation.server.servers import SimulatedServers
 from app.simulation.shoot import ShootServer
@@ -80,7 +80,7 @@ class ServedShoot:
         """The Secret that leads to it by `route`; `token`, `user`, `content` or `server` instead of what is right."""
         server, route = self._server, changes.get("route", Route.INTERNAL)
         user = changes.get("user", {"token": changes.get("token", server.newest_token)})
-        url = changes.get("server", self._world.parts.place.url(server.namespace, route))
+        url = changes.get("server", self._world.place.url(server.namespace, route))
         content = manifests.kubeconfig(server.namespace, url, server.authority(route), user)
         content = changes.get("content", content)
         return SecretView(server.namespace, f"a{next(_versions)}", content, route)
@@ -95,24 +95,6 @@ class ServedShoot:
 
     def storage_away(self):
         return during(self._world.faults.storage_away(self._server.namespace))
-
-    def down(self):
-        return during(self._world.faults.api_down(self._server.namespace))
-
-    @asynccontextmanager
-    async def impostor(self) -> AsyncIterator[SecretView]:
-        """What answers has a certificate that the Secret's authority did not sign."""
-        right = self.secret()
-        with self._world.faults.certificate_untrusted(self._server.namespace):
-            yield right
-
-    def forbidden(self):
-        return during(self._world.faults.forbidden(self._server.namespace, "list", "nodes"))
-
-    async def rotate(self) -> SecretView:
-        """A new token; the former one is no longer accepted. Gives the new Secret."""
-        self._world.faults.rotate_token(self._server.namespace)
-        return self.secret()
 
 
 class ServedArena:
@@ -180,11 +162,6 @@ class ServedArena:
 
     async def drop_lease(self) -> None:
         self.world.store.delete(ObjectKey("Lease", GARDEN, ELECTION))
-
-    async def begin_deletion(self, kind: str, name: str) -> None:
-        """Deletes an object that a finalizer keeps."""
-        patch = {"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}
-        await self.admin.patch(kind, name, patch)
 
     def candidate(self, identity: str) -> LeaseElection:
         """One more candidate for the same Lease."""

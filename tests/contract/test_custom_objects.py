@@ -8,14 +8,14 @@ from random import Random
 import pytest
 import pytest_asyncio
 
-from app.core.errors import Conflict, Forbidden, Invalid, NotFound
+from app.core.errors import Conflict, Invalid, NotFound
 from app.core.kube import reflector
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, CustomObjects
 from app.core.model.instants import parse_rfc3339
 from app.core.model.overrides import LONGEST, ObjectId, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, StepPhase
 from app.core.model.workloads import Direction, ResourceRef
-from tests.contract.arena import KINDS, REAL_TIME, permissions_of, until
+from tests.contract.arena import KINDS, REAL_TIME, until
 from tests.e2e import objects
 
 pytestmark = REAL_TIME
@@ -248,37 +248,6 @@ async def test_what_people_make_edit_and_delete_shows_and_is_told(peopling, here
     await until(lambda: "s" in peopling.requests.of(here), "the request is shown")
     spec = peopling.requests.of(here)["s"].spec
     assert spec == ScaleSpec(Direction.UP, "a test", "unknown", 5_400.0)
-
-
-async def test_who_may_not_read_them_says_so_keeps_the_last_content_and_recovers(
-    arena, peopling, here, wanted
-):
-    pauses = peopling.pauses
-    made = await pauses.create(wanted)
-    await shows(pauses, here, {"api": "maintenance"})
-    told = []
-    pauses.subscribe(lambda _namespace, _name: told.append(pauses.off is None))
-    async with arena.without(*permissions_of(objects.people_rules("pauses"))):
-        async with arena.watches_cut():
-            pass  # a watch that is open would go on for a minute: rights are checked at its beginning
-        await until(lambda: pauses.off is not None, "it is known", within=30)
-        assert "pauses" in pauses.off
-        assert reasons(pauses, here) == {"api": "maintenance"}
-        assert pauses.troubles() == {}, "that is a feature that is off"
-        for call in (
-            pauses.read(here, "api"),
-            pauses.change(made, wanted),
-            pauses.set_status(made, made),
-            pauses.delete(made),
-            pauses.create(replace(wanted, id=ObjectId(here, "b"))),
-        ):
-            with pytest.raises(Forbidden):
-                await call
-        await peopling.edit("Pause", "api", reason="changed")
-    await shows(pauses, here, {"api": "changed"})
-    await until(lambda: pauses.off is None, "it is on again")
-    assert False in told
-    assert told[-1] is True
 
 
 async def test_the_objects_go_with_their_definitions_and_come_back_with_them(arena, peopling, here):

@@ -36,19 +36,6 @@ async def test_of_many_that_start_at_once_one_leads(arena):
     assert [sum(each) for each in leaders] == [1]
 
 
-async def test_a_leader_that_is_killed_is_followed_after_its_term_and_not_before(arena):
-    one, two = arena.candidate("one"), arena.candidate("two")
-    async with running(one), running(two):
-        await until(lambda: one.leading or two.leading, "one leads")
-        leader, other = (one, two) if one.leading else (two, one)
-        await until(lambda: other.leader_identity is not None, "the other knows")
-    killed = arena.clock.now()
-    async with running(other):
-        await until(lambda: other.leading, "the other leads")
-    assert arena.clock.now() - killed > TIMES.lease_duration / 2
-    assert not leader.leading
-
-
 async def test_a_leader_makes_a_lease_again_that_somebody_deleted(arena):
     one = arena.candidate("one")
     async with running(one):

@@ -89,32 +89,12 @@ async def test_deployments_are_a_table(arena, kubectl, namespaced):
         assert row[:4] in (["a", "2/2", "2", "2"], ["deployment.apps/a", "2/2", "2", "2"])
 
 
-async def test_objects_are_printed_as_json_and_yaml(arena, kubectl, namespaced):
-    await deployed(arena)
-    one = json.loads(await kubectl("get", "deploy", "a", *namespaced, "-o", "json"))
-    assert (one["kind"], one["spec"]["replicas"]) == ("Deployment", 2)
-    several = yaml.safe_load(await kubectl("get", "deploy", *namespaced, "-o", "yaml"))
-    assert [each["metadata"]["name"] for each in several["items"]] == ["a"]
-    assert several["items"][0]["kind"] == "Deployment"
-    name = await kubectl("get", "deploy", *namespaced, "-o", "name")
-    assert name == "deployment.apps/a"
-
-
 async def test_what_happens_is_followed(arena, kubectl, namespaced):
     await deployed(arena)
     async with kubectl.following("get", "deploy", *namespaced, "-w", "-o", "name") as line:
         assert await line() == "deployment.apps/a"
         await deployed(arena, "b")
         assert await line() == "deployment.apps/b"
-
-
-async def test_a_deployment_is_scaled(arena, kubectl, namespaced):
-    await deployed(arena)
-    for count in ("0", "3"):
-        printed = await kubectl("scale", "deploy/a", "--replicas", count, *namespaced)
-        assert printed == "deployment.apps/a scaled"
-        found = await arena.admin.find("Deployment", "a")
-        assert found["spec"]["replicas"] == int(count)
 
 
 async def test_a_deployment_is_annotated_labelled_and_patched(arena, kubectl, namespaced):
@@ -131,13 +111,6 @@ async def test_a_deployment_is_annotated_labelled_and_patched(arena, kubectl, na
     await kubectl("annotate", "deploy/a", "example.org/x-", *namespaced)
     found = await arena.admin.find("Deployment", "a")
     assert "example.org/x" not in found["metadata"].get("annotations", {})
-
-
-async def test_a_deployment_is_deleted_and_that_is_waited_for(arena, kubectl, namespaced):
-    await deployed(arena)
-    printed = await kubectl("delete", "deploy", "a", *namespaced)
-    assert printed.startswith('deployment.apps "a" deleted')
-    assert await arena.admin.find("Deployment", "a") is None
 
 
 async def of_event(arena, name, deployment, **changes):

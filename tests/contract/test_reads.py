@@ -4,7 +4,7 @@ import pytest
 
 from app.core.errors import NotFound
 from app.core.model.instants import rfc3339
-from app.core.model.shoots import LastOperation, MachineView, ShootView, Undecodable, WorkerPool
+from app.core.model.shoots import MachineView
 from app.core.model.workloads import ResourceRef
 from tests.contract.arena import KCM, REAL_TIME, SCALER, until
 from tests.e2e import objects
@@ -12,46 +12,7 @@ from tests.e2e import objects
 pytestmark = REAL_TIME
 
 THEN = 1_700_000_000.0
-POOLS = [{"name": "a"}, {"name": "b", "machineControllerManager": {"nodeConditions": ["X"]}}]
-SHOOT = {
-    "spec": {
-        "hibernation": {"enabled": True},
-        "provider": {"workers": POOLS},
-        "kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": "1m20s"}},
-    },
-    "status": {
-        "isHibernated": True,
-        "lastOperation": {"type": "Restore", "state": "Error", "lastUpdateTime": rfc3339(THEN)},
-    },
-}
-"""Everything in it is set that is read."""
 OURS = "dependency-watchdog.gardener.cloud/ignore-scaling"
-
-
-async def test_a_cluster_shows_the_shoot_that_it_embeds_and_its_deletion(arena):
-    await arena.admin.create("Cluster", objects.cluster(arena.namespace, SHOOT))
-    view = await arena.seed.read_cluster(arena.namespace)
-    assert view.shoot == ShootView(
-        deleting=False,
-        hibernation_enabled=True,
-        is_hibernated=True,
-        last_operation=LastOperation("Restore", "Error", THEN),
-        workers=(WorkerPool("a"), WorkerPool("b", frozenset({"X"}))),
-        node_monitor_grace=80.0,
-    )
-    await until(lambda: arena.seed.clusters().get(arena.namespace) == view, "the watch has it too")
-    await arena.begin_deletion("Cluster", arena.namespace)
-    assert (await arena.seed.read_cluster(arena.namespace)).deleting
-    await until(lambda: arena.seed.clusters()[arena.namespace].deleting, "the watch shows it")
-    await arena.admin.patch("Cluster", arena.namespace, {"metadata": {"finalizers": None}})
-
-
-@pytest.mark.parametrize("garbage", ["garbage", {}, {"spec": []}, None], ids=str)
-async def test_a_shoot_that_cannot_be_read_is_undecodable(arena, garbage):
-    await arena.admin.create("Cluster", objects.cluster(arena.namespace, garbage))
-    view = await arena.seed.read_cluster(arena.namespace)
-    assert isinstance(view.shoot, Undecodable)
-    await until(lambda: arena.namespace in arena.seed.clusters(), "the watch has it too")
 
 
 async def test_what_is_not_there_is_none_and_its_scale_and_kind_are_not_found(arena):

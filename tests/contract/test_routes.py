@@ -108,9 +108,3 @@ async def test_a_way_that_is_cut_is_unreachable_and_the_other_is_as_good_as_befo
             assert type(caught.value) is Unreachable
             assert await ways[other(route)].version()
     assert await answers(ways[route])
-
-
-# The credentials.
-
-
-# What stands before an API server.

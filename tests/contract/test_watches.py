@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from app.core.ports import Watched
 from tests.contract.adapter import impatient
 from tests.contract.arena import KCM, REAL_TIME, SCALER, Told, until
 from tests.e2e import objects
@@ -102,44 +101,3 @@ async def test_after_a_trouble_nothing_is_missed_nothing_stays_and_all_is_told(t
             assert things.seen() == before
         await told.everything(things.arena.namespace)
         await things.show(after)
-
-
-async def test_what_was_deleted_and_made_anew_while_nobody_looked_is_the_new_one(things):
-    await things.create()
-    await things.show(FIRST)
-    before = things.arena.seed.dependent(things.arena.namespace, KCM)
-    async with things.arena.watches_expired():
-        await things.delete()
-        await things.create()
-    await until(
-        lambda: (
-            (found := things.arena.seed.dependent(things.arena.namespace, KCM))
-            and found.uid != before.uid
-        ),
-        "the new one",
-    )
-    await things.show(FIRST)
-
-
-async def sometime(arena):
-    begun = arena.clock.now()
-    await until(lambda: arena.clock.now() > begun + 0.05, "some time passes")
-
-
-async def test_contact_stops_while_there_is_none_and_goes_on_with_the_next_change(things):
-    arena = things.arena
-    await things.create()
-    await things.show(FIRST)
-    async with arena.watches_cut():
-        await sometime(arena)  # what was on its way when the cut came is still contact
-        cut = arena.clock.now()
-        await sometime(arena)
-        for what in Watched:
-            state = arena.seed.watch_state(what)
-            assert state.synced
-            assert state.last_contact <= cut
-        await things.change()  # that a watch opens proves nothing
-    await until(
-        lambda: min(arena.seed.watch_state(what).last_contact for what in Watched) > cut,
-        "every watch is in contact again",
-    )

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.core.errors import Conflict, Forbidden, NotFound
-from app.core.ports import Permission
+from app.core.errors import Conflict, NotFound
 from tests.contract.arena import REAL_TIME
 from tests.contract.pods import crash_looping, pod
 
@@ -41,18 +40,6 @@ async def test_the_pod_that_was_judged_is_deleted_once(arena, seed, node):
         assert await judged(arena, seed) == after, "what is terminating stays as it is"
 
 
-async def test_a_pod_that_has_changed_since_is_not_deleted(arena, seed):
-    await put(arena)
-    view = await judged(arena, seed)
-    await arena.admin.patch("Pod", "a", {"status": crash_looping(6)}, status=True)
-    with pytest.raises(Conflict):
-        await delete(seed, view)
-    changed = await judged(arena, seed)
-    assert not changed.terminating
-    await delete(seed, changed)
-    assert (await judged(arena, seed)).terminating
-
-
 async def test_one_that_was_made_anew_under_the_name_is_not_deleted(arena, seed):
     await put(arena, None)
     view = await judged(arena, seed)
@@ -65,12 +52,3 @@ async def test_one_that_was_made_anew_under_the_name_is_not_deleted(arena, seed)
         with pytest.raises(Conflict):
             await delete(seed, view, resource_version=version)
     assert await judged(arena, seed) == new
-
-
-async def test_without_the_right_nothing_is_deleted(arena, seed):
-    await put(arena)
-    view = await judged(arena, seed)
-    async with arena.without(Permission("delete", "", "pods")):
-        with pytest.raises(Forbidden):
-            await delete(seed, view)
-        assert await judged(arena, seed) == view

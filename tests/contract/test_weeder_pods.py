@@ -3,14 +3,10 @@
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import pytest
-
-from app.core.errors import ClusterError, Forbidden
+from app.core.errors import ClusterError
 from app.core.kube.weeder_view import PodWatch
 from app.core.model.instants import parse_rfc3339
-from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.weeding import CRASH_LOOP, ContainerView, OwnerView
-from app.core.ports import Permission
 from app.core.tasks import cancelled
 from tests.contract.arena import REAL_TIME, until
 from tests.contract.pods import crash_looping, pod
@@ -109,31 +105,3 @@ async def test_what_happens_to_pods_shows_and_is_told(arena, seed):
         await until(lambda: opened.pod("a").terminating, "it is terminating")
         assert (opened.told[0], opened.told[-1]) == ("a", "a")
         assert set(opened.told) == {"a", "b"}
-
-
-@pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_a_right_that_is_missing_ends_it(arena, seed, verb):
-    async with arena.without(Permission(verb, "", "pods")), watching(arena, seed) as opened:
-        await until(lambda: opened.ended, "it gives up")
-        assert isinstance(opened.ended[0], Forbidden)
-        assert opened.ended[0].status == 403
-        assert opened.watch.synced is (verb == "watch")
-        assert opened.asked == 3 + (verb == "watch")
-
-
-async def test_whether_any_pod_matches_is_asked_of_all_namespaces(arena, seed):
-    mine = arena.namespace
-    selector = LabelSelector(
-        (
-            Requirement("contract", Operator.IN, frozenset({mine})),
-            Requirement("role", Operator.NOT_IN, frozenset({"main"})),
-        )
-    )
-    assert not await seed.any_pod(selector)
-    await put(arena, "a", labels={"contract": mine, "role": "main"})
-    assert not await seed.any_pod(selector)
-    name = f"{mine}-elsewhere"
-    await put(arena, name, namespace="default", node=None, labels={"contract": mine})
-    assert await seed.any_pod(selector)
-    await arena.admin.delete("Pod", name, namespace="default")
-    assert not await seed.any_pod(selector)

@@ -1,11 +1,9 @@
 """The weeder hears of services, whatever happens to its watch of their slices."""
 
-import pytest
-
 from app.core.model.weeding import SliceEndpoint
 from tests.contract.arena import REAL_TIME, until
-from tests.contract.pods import SERVICE, endpoints, slice_of
-from tests.contract.weeding import API_SERVER, ETCD, key, mine
+from tests.contract.pods import endpoints, slice_of
+from tests.contract.weeding import ETCD, key, mine
 
 pytestmark = REAL_TIME
 
@@ -20,11 +18,6 @@ async def turn(arena, *ready, name="etcd-a"):
 
 async def heard_of(heard, *calls):
     await until(lambda: heard.calls == list(calls), f"{calls}, but it is {heard.calls}")
-
-
-def lists_of(arena, heard):
-    """The services of the test in each list but the first."""
-    return [mine(arena, relisted.changed) for relisted in heard.lists[1:]]
 
 
 async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, seed, heard):
@@ -44,17 +37,6 @@ async def test_a_slice_that_is_made_shows_what_is_behind_the_service(arena, seed
     assert len(heard.lists) == 1
 
 
-@pytest.mark.parametrize("label", [API_SERVER, "other", "", None])
-async def test_a_slice_that_changes_hands_leaves_its_service(arena, seed, heard, label):
-    await put(arena, True)
-    await heard_of(heard, (ETCD, (True,)))
-    await arena.admin.patch("EndpointSlice", "etcd-a", {"metadata": {"labels": {SERVICE: label}}})
-    joined = [API_SERVER] if label == API_SERVER else []
-    await until(lambda: len(heard.calls) == 2 + len(joined), "each service is told")
-    assert sorted(heard.calls[1:]) == [(ETCD, ()), *((each, (True,)) for each in joined)]
-    assert mine(arena, seed.services()) == joined
-
-
 async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, seed, heard):
     await put(arena, True)
     await heard_of(heard, (ETCD, (True,)))
@@ -67,26 +49,3 @@ async def test_after_a_cut_each_change_that_was_missed_is_told_by_itself(arena, 
     missed = ((False,), (True,), (), (False,))
     await heard_of(heard, (ETCD, (True,)), *((ETCD, ready) for ready in missed))
     assert len(heard.lists) == 1
-
-
-async def test_what_the_server_has_forgotten_is_told_as_one_list(arena, seed, heard):
-    await put(arena, True, name="api-a", service=API_SERVER)
-    await put(arena, False)
-    await until(lambda: len(heard.calls) == 2, "both services are told")
-    before = arena.clock.now()
-    await turn(arena, True)
-    await until(lambda: len(heard.calls) == 3, "one has changed")
-    async with arena.watches_cut():
-        cut = arena.clock.now()
-        await turn(arena, False)
-        await turn(arena, True)
-        await arena.forget()
-    await until(lambda: len(heard.lists) == 2, "the slices were listed anew")
-    assert lists_of(arena, heard) == [[ETCD]]
-    since = heard.lists[-1].since
-    assert since is not None
-    assert before <= since <= cut
-    assert len(heard.calls) == 3
-    assert seed.slices(key(arena))[0].endpoints == (SliceEndpoint(ready=True),)
-    await turn(arena, False)
-    await until(lambda: heard.calls[-1] == (ETCD, (False,)), "the watch goes on")

@@ -222,22 +222,69 @@ async def test_what_the_awaited_work_raises_is_raised(time):
         await Consumer().run(work())
 
 
-class InAMoment(RoundRobin):
-    """A turn may be given a twentieth of a millisecond from now, the first few times."""
+# Turns.
 
-    def __init__(self):
+
+class Turns(RoundRobin):
+    """One turn at a time, until it is given back; the first few come a twentieth of a millisecond late."""
+
+    def __init__(self, moments=0):
         super().__init__()
-        self.moments = 3
+        self.moments, self.busy, self.order = moments, False, list[str]()
 
     def missing(self):
         self.moments -= 1
-        return 0.00005 if self.moments >= 0 else 0.0
+        return 0.00005 if self.moments >= 0 else None if self.busy else 0.0
 
     def given(self, key, /):
-        pass
+        self.busy = True
+        self.order.append(key)
 
     def returned(self, key, /):
-        pass
+        self.busy = False
+        self.give()
+
+    async def take(self, key, part="", *, within=None):
+        await self.wait(key, part, within=within)
+        self.order[-1] += part
+        self.returned(key)
+
+
+async def test_turns_go_round_the_keys_and_within_a_key_round_its_parts():
+    turns = Turns()
+    turns.busy = True
+    waiting = [asyncio.ensure_future(turns.take(*each)) for each in ("a1", "a1", "a2", "b1", "c1")]
+    await turn()
+    assert (turns.waiting("a", "1"), turns.waiting("b", "1"), turns.waiting("b")) == (2, 1, 0)
+    turns.returned("")
+    await asyncio.gather(*waiting)
+    assert turns.order == ["a1", "b1", "c1", "a2", "a1"]
+
+
+async def test_a_waiter_that_gives_up_or_is_cancelled_costs_no_turn():
+    turns = Turns()
+    turns.busy = True
+    late = asyncio.ensure_future(turns.take("a", within=1.0))
+    cancelled, last = (asyncio.ensure_future(turns.take(each)) for each in "bc")
+    await asyncio.sleep(2)
+    with pytest.raises(TimeoutError):
+        await late
+    cancelled.cancel()
+    turns.returned("")
+    await last
+    assert turns.order == ["c"]
+    assert not turns._waiting
+
+
+async def test_a_turn_that_comes_as_its_waiter_is_cancelled_goes_to_the_next():
+    turns = Turns()
+    turns.busy = True
+    first, second = (asyncio.ensure_future(turns.take(each)) for each in "ab")
+    await turn()
+    turns.returned("")
+    first.cancel()  # it has been given the turn, and has not run since
+    await second
+    assert turns.order == ["a", "b"]
 
 
 @pytest.mark.looptime(False)
@@ -245,8 +292,8 @@ def test_turns_that_are_due_at_once_are_given_on_the_loop_of_the_program():
     """`call_at` of uvloop has another kind of handle for an instant that has almost come."""
 
     async def both():
-        turns = InAMoment()
-        await asyncio.gather(turns.wait("a"), turns.wait("b"))
+        turns = Turns(moments=3)
+        await asyncio.gather(turns.take("a"), turns.take("b"))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as run:
         run.run(both())

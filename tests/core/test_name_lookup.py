@@ -136,19 +136,23 @@ async def test_so_many_run_at_once_and_no_more():
         assert len(await asyncio.gather(*tasks)) == AT_ONCE + 20
 
 
-async def test_who_gives_up_while_waiting_for_his_turn_takes_none():
+async def test_who_has_given_up_is_told_nothing_takes_no_turn_and_the_others_keep_their_place():
     with system() as asked:
-        lookups = Lookups(asked)
-        tasks = [asyncio.ensure_future(lookups.find(f"slow-{n}")) for n in range(AT_ONCE)]
-        await until(lambda: len(asked.asked) == AT_ONCE)
-        late = asyncio.ensure_future(lookups.find("late"))
-        await asyncio.sleep(0.01)
-        late.cancel()
+        lookups = Lookups(asked, at_once=1)
+        told: list[int] = []
+        tasks = [
+            asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
+            for number, name in enumerate(["slow-1", "slow-2", "slow-2", "late", "slow-3"])
+        ]
+        await until(lambda: asked.asked)
+        for number in (1, 3):
+            tasks[number].cancel()
+        await asyncio.wait({tasks[1], tasks[3]})
         asked.open.set()
-        await asyncio.gather(*tasks)
-        assert await lookups.find("next") == HERE
-        assert "late" not in asked.asked
-        assert lookups._free == AT_ONCE
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert told == [0, 2, 4]
+        assert asked.asked == ["slow-1", "slow-2", "slow-3"]
+        assert lookups._free == 1
 
 
 async def test_two_that_wait_for_a_turn_for_the_same_name_share_it():
@@ -222,23 +226,6 @@ async def test_who_waits_is_told_when_his_lookup_is_begun():
         assert told == [0, 3, 1, 2]
 
 
-async def test_who_has_given_up_is_told_nothing_and_the_others_keep_their_place():
-    with system() as asked:
-        lookups = Lookups(asked, at_once=1)
-        told: list[int] = []
-        tasks = [
-            asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
-            for number, name in enumerate(["slow-1", "slow-2", "slow-2", "slow-3"])
-        ]
-        await until(lambda: asked.asked)
-        tasks[1].cancel()
-        await asyncio.wait({tasks[1]})
-        asked.open.set()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert told == [0, 2, 3]
-        assert asked.asked == ["slow-1", "slow-2", "slow-3"]
-
-
 async def test_slow_names_have_their_turn_before_whoever_came_after_them(monkeypatch):
     with system() as asked:
         lookups = Lookups(asked, at_once=1, slow_at_once=1)
@@ -253,20 +240,6 @@ async def test_slow_names_have_their_turn_before_whoever_came_after_them(monkeyp
         assert asked.asked[1:] == names
 
 
-async def test_without_a_thread_there_is_no_address_and_the_next_has_a_turn(monkeypatch):
-    def none_left(self):
-        raise RuntimeError("can't start new thread")
-
-    with system() as asked:
-        lookups = Lookups(asked)
-        monkeypatch.setattr(threading.Thread, "start", none_left)
-        with pytest.raises(OSError, match="no thread"):
-            await lookups.find("a.example")
-        monkeypatch.undo()
-        assert await lookups.find("a.example") == HERE
-        await until(lambda: lookups._free == AT_ONCE)
-
-
 async def test_dead_lookups_do_not_hold_the_executor_that_others_use():
     with system() as asked:
         lookups = Lookups(asked)
@@ -277,7 +250,7 @@ async def test_dead_lookups_do_not_hold_the_executor_that_others_use():
         await released(asked, lookups, tasks)
 
 
-async def test_without_a_thread_all_who_wait_hear_of_it(monkeypatch):
+async def test_without_a_thread_all_who_wait_hear_of_it_and_the_next_has_a_turn(monkeypatch):
     def none_left(self):
         raise RuntimeError("can't start new thread")
 
@@ -291,6 +264,7 @@ async def test_without_a_thread_all_who_wait_hear_of_it(monkeypatch):
             asked.open.set()
             found = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(each) for each in found] == [tuple, OSError, OSError, OSError]
+        assert "no thread" in str(found[1])
         assert await lookups.find("b.example") == HERE
         assert lookups._free == 1
 

@@ -1,13 +1,16 @@
 """Reports for tests."""
 
-from app.simulation.demo.program_api import DemoLeases, DemoProbe, ShootReport
+from app.api.schemas import Shoot
+from app.cli import answers
 
 
-def leases(fresh, expired=0, unknown=0):
+def leases(fresh, expired=0, unknown=0, **more):
     """What the last probe read, of now."""
-    return DemoLeases(fresh + expired + unknown, expired, unknown)
+    total = fresh + expired + unknown
+    return {"candidates": total, "expired": expired, "unknown": unknown, **more}
 
 
 def said(state, reason="Because", message="Some words.", *, read=None, would_be=None):
     """What the program says of a shoot; `read`: its leases."""
-    return ShootReport("of no interest", state, reason, message, DemoProbe(None, would_be), read)
+    shown = {"namespace": "of no interest", "state": state, "reason": reason, "message": message}
+    return answers.of(Shoot, {**shown, "probe": {"wouldBe": would_be}, "leases": read})

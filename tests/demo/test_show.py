@@ -1,19 +1,21 @@
 """The demo as a spectator has it, on virtual time: the story with a prober in the place of the process."""
 
+import json
 import re
 from contextlib import asynccontextmanager
 
 import pytest
 
+from app.cli.client import ApiCall, Client
+from app.cli.problems import NoAnswer
 from app.core.config.policy_files import parse_prober
 from app.core.config.settings import DemoSettings
 from app.core.model.probing import ShootState, Verdict
 from app.simulation.builders import World
 from app.simulation.demo.child import prober_file
-from app.simulation.demo.program_api import DemoLeases, NoDemoAnswer
 from app.simulation.demo.screens import PlainScreen
 from app.simulation.demo.seed import build
-from app.simulation.demo.show import Show
+from app.simulation.demo.show import Show, has_probed, read_shoots
 from app.simulation.demo.witness import What
 from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
@@ -61,7 +63,9 @@ class Prober:
         read = None
         if status.tally is not None:
             counts = status.tally.candidates
-            read = DemoLeases(counts.total, counts.expired, counts.unknown)
+            read = leases(
+                counts.total - counts.expired - counts.unknown, counts.expired, counts.unknown
+            )
         would_be = None if status.decision is None else status.decision.would_be
         return said(status.state, str(status.reason), status.message, read=read, would_be=would_be)
 
@@ -71,7 +75,7 @@ class Answers:
 
     def __init__(self, *names):
         self.said = {f"shoot--demo--{name}": HEALTHY for name in names}
-        self.failure: NoDemoAnswer | None = None
+        self.failure: NoAnswer | None = None
 
     async def shoots(self):
         if self.failure is not None:
@@ -166,17 +170,45 @@ async def test_a_program_that_does_not_answer_is_told_of_and_its_last_words_stay
     demo.begin(source)
     await demo.clock.sleep(2.5)
     assert demo.screen.pictures[-1].state == "2 Healthy"
-    source.failure = NoDemoAnswer("too slow")
+    source.failure = NoAnswer("too slow")
     await demo.clock.sleep(1)
     assert demo.screen.pictures[-1].state == "No news from the program: too slow"
-    assert demo.rows["a"].state is ShootState.HEALTHY
+    assert demo.rows["a"].state == ShootState.HEALTHY
+
+
+async def test_more_than_a_page_of_shoots_is_read_page_by_page():
+    class Program(Client):
+        def __init__(self):
+            """Asks nobody."""
+
+        async def ask(self, call):
+            assert call == ApiCall("GET", "shoots", {"limit": "500"} | call.query)
+            name, following = ("b", None) if "continue" in call.query else ("a", "next/1")
+            page = {"items": [{"namespace": name}], "metadata": {"continue": following}}
+            return json.dumps(page).encode()
+
+    assert list(await read_shoots(Program())) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("read", "would_be", "probed"),
+    [
+        (leases(1), Verdict.HOLD, True),
+        (None, Verdict.SCALE_UP, True),  # endpoint mode reads no leases
+        (None, Verdict.SCALE_DOWN, True),
+        (None, Verdict.HOLD, False),
+        (None, None, False),
+    ],
+)
+def test_a_shoot_was_probed_when_a_probe_has_said_something(read, would_be, probed):
+    assert has_probed(said(ShootState.HEALTHY, read=read, would_be=would_be)) is probed
 
 
 @simulated()
 async def test_until_the_first_answer_the_program_is_starting(world):
     demo = await watched(world, ONE_CUT)
     source = Answers()
-    source.failure = NoDemoAnswer("refused")
+    source.failure = NoAnswer("refused")
     demo.begin(source)
     await demo.clock.sleep(0.5)
     assert demo.screen.pictures[-1].state == "The program is starting."
@@ -247,8 +279,8 @@ async def test_in_the_story_something_is_seen_within_45_s_and_the_watchdog_saves
     demo = await watched(world, STORY, shoots=12, nodes=5)
     async with programs(demo, weeder=True) as harness:
         await demo.clock.sleep(45)
-        assert demo.rows["a"].state is ShootState.PROTECTED
-        assert demo.rows["b"].state is ShootState.UNREACHABLE
+        assert demo.rows["a"].state == ShootState.PROTECTED
+        assert demo.rows["b"].state == ShootState.UNREACHABLE
         assert demo.rows["g"].reason == "CredentialsRefused"
         assert re.fullmatch(r"etcd-outage, \d waiting", demo.rows["c"].happens)
         await harness.until(lambda: demo.seed.player.over, within=900)
@@ -339,7 +371,7 @@ async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(worl
     async with programs(demo, weeder=True) as harness:
         await demo.clock.sleep(50)
         assert demo.rows["a"].happens.startswith("etcd-outage, 9 waiting")
-        assert demo.rows["a"].state is ShootState.UNREACHABLE
+        assert demo.rows["a"].state == ShootState.UNREACHABLE
         await harness.until(lambda: demo.seed.player.over, within=300)
         what, waiting, waiting_there = demo.screen.pictures[-1].counts[-1]
         assert what == "pods waiting"
@@ -433,7 +465,7 @@ async def test_what_happens_to_many_shoots_alike_is_one_line_without_control_cha
 
 @simulated()
 async def test_shoots_come_worst_first_with_old_leases_left_out_and_are_counted_by_state(world):
-    old = said(ShootState.UNREACHABLE, read=DemoLeases(10, 0, 0, as_of="before"))
+    old = said(ShootState.UNREACHABLE, read=leases(10, asOf="before"))
     answer = {
         "a": FINE,
         "b": said(ShootState.HEALTHY, read=leases(1, 2, 3)),
@@ -454,7 +486,7 @@ async def test_shoots_come_worst_first_with_old_leases_left_out_and_are_counted_
     demo.seed.world.crash_looped("shoot--demo--b", "kube-scheduler", 5)
     await demo.clock.sleep(1)
     rows = demo.screen.pictures[-1].rows
-    assert [row.shoot for row in rows if row.state is ShootState.HEALTHY] == ["b", "a"]
+    assert [row.shoot for row in rows if row.state == ShootState.HEALTHY] == ["b", "a"]
     assert demo.rows["b"].happens == "1 waiting"
 
 

@@ -34,7 +34,7 @@ class Watched:
         return self.world.crash_looping(A)
 
     def delete(self, name, by=WEEDER):
-        self.world.parts.pods.delete(ObjectKey("Pod", A, name), by)
+        self.world.seed_pods.delete(ObjectKey("Pod", A, name), by)
 
     async def broken(self):
         """The scheduler's pod waits in CrashLoopBackOff; its next start is a good one."""

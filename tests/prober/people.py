@@ -11,7 +11,7 @@ from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus
 from app.core.model.workloads import Direction
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.parts import People
+from app.simulation.people import People
 from app.simulation.store import Object, ObjectKey
 from tests.support.harness import SHOOT, Harness, Lab
 
@@ -112,7 +112,7 @@ class Operator(Harness):
 
     def objects(self, kind: str = "ScaleRequest") -> list[Object]:
         """The objects of the shoot as the API server has them, oldest first."""
-        found = self.world.parts.store.list(kind, SHOOT)
+        found = self.world.store.list(kind, SHOOT)
         return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
 
     def status_of(self, name: str | None = None) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Operator(Harness):
             (found,) = self.objects()
             return dict(found.get("status") or {})
         key = ObjectKey("ScaleRequest", SHOOT, name)
-        return dict(self.world.parts.store.get(key).get("status") or {})
+        return dict(self.world.store.get(key).get("status") or {})
 
     def requests(self) -> list[ScaleRequest]:
         """The ScaleRequests of the shoot as the process knows them."""

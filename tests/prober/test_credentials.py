@@ -57,25 +57,26 @@ async def test_a_401_on_leases_alone_reads_the_secret_live_too(harness):
 
 
 @pytest.mark.parametrize(
-    ("fault", "of", "reason", "named"),
+    ("fault", "of", "reason", "named", "reachable"),
     [
-        ("kubeconfig_absent", (), VerdictReason.CREDENTIALS_MISSING, ""),
-        ("kubeconfig_without_token", (), VerdictReason.CREDENTIALS_MISSING, ""),
-        ("kubeconfig_refused", (), VerdictReason.CREDENTIALS_REFUSED, ""),
-        ("certificate_untrusted", (), VerdictReason.CERTIFICATE_UNTRUSTED, ""),
+        ("kubeconfig_absent", (), VerdictReason.CREDENTIALS_MISSING, "", "NotProbed"),
+        ("kubeconfig_without_token", (), VerdictReason.CREDENTIALS_MISSING, "", "NotProbed"),
+        ("kubeconfig_refused", (), VerdictReason.CREDENTIALS_REFUSED, "", "NotProbed"),
+        ("certificate_untrusted", (), VerdictReason.CERTIFICATE_UNTRUSTED, "", None),
         # a 403 names the verb
-        ("forbidden", ("get", "version"), VerdictReason.CREDENTIALS_INVALID, "get"),
-        ("forbidden", ("list", "leases"), VerdictReason.CREDENTIALS_INVALID, "list"),
+        ("forbidden", ("get", "version"), VerdictReason.CREDENTIALS_INVALID, "get", None),
+        ("forbidden", ("list", "leases"), VerdictReason.CREDENTIALS_INVALID, "list", "Answered"),
     ],
 )
 async def test_bad_credentials_are_failing_with_their_reason_and_never_scale(
-    harness, fault, of, reason, named
+    harness, fault, of, reason, named, reachable
 ):
     with harness.faults.path_cut(SHOOT), getattr(harness.faults, fault)(SHOOT, *of):
         await harness.run(180)
         assert harness.state() is ShootState.FAILING
         assert harness.reason() is reason
         assert named in harness.decision().message
+        assert harness.condition("APIServerReachable").reason == (reachable or reason)
         assert not harness.writes()
 
 

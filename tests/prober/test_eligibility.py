@@ -148,7 +148,7 @@ async def test_what_was_reported_of_a_shoot_is_forgotten_with_its_cluster(harnes
 async def test_a_stopped_shoot_that_comes_back_is_probed_again(harness):
     with harness.faults.hibernated(SHOOT):
         await harness.run(60)
-        assert not harness.world.parts.place.port(SHOOT).connections
+        assert not harness.world.place.port(SHOOT).connections
     await harness.run(60)
     assert harness.state() is ShootState.HEALTHY
 

@@ -161,6 +161,7 @@ async def test_an_internal_path_that_fails_holds_and_the_external_one_is_not_tri
         seen = len(harness.probes())
         await harness.run(300)
         assert not asked(harness, EXTERNAL)
+        assert harness.condition("ExternalPathReachable").status == "Unknown"
         assert not harness.writes()
         assert len(harness.probes()) - seen == pytest.approx(300 / 30, abs=2)
     await harness.until(lambda: harness.state() is ShootState.HEALTHY)
@@ -173,6 +174,9 @@ async def test_an_attempt_that_says_nothing_about_its_path_asks_for_no_backoff(h
         seen = len(harness.probes())
         await harness.run(60)
         assert len(harness.probes()) - seen >= 5
+        refused = harness.condition("APIServerReachable")
+        expected = ("Unknown", "CredentialsInvalid") if route is INTERNAL else ("True", "Answered")
+        assert (refused.status, refused.reason) == expected
 
 
 async def test_an_internal_path_that_dies_while_the_outage_is_confirmed_holds(harness):

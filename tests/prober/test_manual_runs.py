@@ -152,12 +152,15 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(operat
 # The plan.
 
 
-async def test_a_plan_says_what_would_be_done_and_writes_nothing(operator):
+async def test_a_plan_says_what_would_be_done_and_writes_nothing(lab):
+    operator = await with_operator(lab, dependents=SLOW_KCM)
     plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
-    assert [(each.resource, each.level, each.action) for each in plan.steps] == [
-        (MCM, 0, "Write"),
-        (CA, 0, "Write"),
-        (KCM, 1, "Write"),
+    assert [
+        (each.resource, each.level, each.action, each.initial_delay) for each in plan.steps
+    ] == [
+        (MCM, 0, "Write", 0),
+        (CA, 0, "Write", 0),
+        (KCM, 1, "Write", 60),
     ]
     assert all(each.etag for each in plan.steps)
     await operator.run(30)
@@ -309,7 +312,7 @@ async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancel
         (made,) = operator.objects()
         operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
         began = await scaling
-    assert began.phase is OperationPhase.CANCELLED
+    assert (began.phase, began.message) == (OperationPhase.CANCELLED, "it was deleted")
     await operator.run(90)
     assert operator.hold() is None
     assert not operator.writes(KCM)

@@ -118,7 +118,7 @@ async def test_readiness_that_is_not_told_counts_as_ready(world, clock):
 async def test_the_slices_of_a_service_that_is_deleted_go(world, clock):
     add(world)
     world.store.delete(ObjectKey("Service", A, "server"))
-    world.parts.pods.endpoints.sync(KEY)
+    world.seed_pods.endpoints.sync(KEY)
     assert raw(world) == ()
 
 

@@ -95,5 +95,5 @@ async def test_objects_go_with_their_namespace(world):
     world.remove_shoot(A)
     assert [each["metadata"]["namespace"] for each in world.store.list("Pause")] == ["garden"]
     world.store.create(ObjectKey("Namespace", "", "garden"), {"apiVersion": "v1"})
-    world.parts.pods.delete(ObjectKey("Namespace", "", "garden"), OPERATOR)
+    world.seed_pods.delete(ObjectKey("Namespace", "", "garden"), OPERATOR)
     assert world.store.list("Pause") == ()

@@ -17,6 +17,7 @@ from app.core.errors import (
 )
 from app.core.model import workloads as ann
 from app.simulation.builders import World
+from app.simulation.manifests import SECRET_NAME
 from app.simulation.memory import MemoryPlace
 from app.simulation.scenarios.actions import ACTIONS, ActionScope
 from app.simulation.scenarios.player import Player
@@ -134,7 +135,7 @@ async def test_what_is_cancelled_ends_what_it_has_begun(world):
 async def test_an_action_that_fails_ends_the_play_with_its_error(world):
     lab = Lab(world, "- {after: 0s, do: kubeconfig-absent, for: 1m}\n")
     first = lab.worlds[0]
-    first.store.delete(ObjectKey("Secret", A, first.parts.secret_name))
+    first.store.delete(ObjectKey("Secret", A, SECRET_NAME))
     with pytest.raises(ExceptionGroup) as caught:
         await lab.player.play()
     assert isinstance(caught.value.exceptions[0], NotFound)
@@ -250,7 +251,7 @@ async def seed_call(world):
 async def gets_out(world):
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(1):
-            await world.parts.network.through()
+            await world.network.through()
             return True
     return False
 

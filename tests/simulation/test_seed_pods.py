@@ -191,7 +191,7 @@ async def test_a_pod_that_is_done_has_nothing_to_end(world, phase):
     key = ObjectKey("Pod", A, "done")
     body = {"apiVersion": "v1", "spec": {"nodeName": "a"}, "status": {"phase": phase}}
     world.store.create(key, body)
-    assert world.parts.pods.delete(key, "somebody").gone
+    assert world.seed_pods.delete(key, "somebody").gone
 
 
 @in_a_world

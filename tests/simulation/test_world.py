@@ -176,7 +176,7 @@ async def test_of_a_shoot_that_is_removed_nothing_is_left(world, clock):
     del shoot
     assert not any(world.store.list(kind, A) for kind in world.store.kinds())
     assert A not in [each["metadata"]["name"] for each in world.store.list("Cluster")]
-    assert A not in world.parts.shoots
+    assert A not in world.shoots
     assert len(asyncio.all_tasks()) < tasks
     gc.collect()
     assert gone() is None

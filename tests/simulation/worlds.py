@@ -38,15 +38,15 @@ def about(instant: float) -> Any:
 def adapters(world: World) -> Any:
     """The `ProberAdapters` of a process in the world; no watch is open."""
     if world not in _processes:
-        assert isinstance(world.parts.place, MemoryPlace)
-        endpoint_mode = Route.EXTERNAL in world.parts.secret_names
+        assert isinstance(world.place, MemoryPlace)
+        endpoint_mode = Route.EXTERNAL in world.secret_names
         policy = ProberPolicy(
             manifests.SECRET_NAME,
             (),
             external_secret=manifests.EXTERNAL_SECRET_NAME if endpoint_mode else None,
         )
         _processes[world] = SimulatedProcess(
-            MemoryServers(world, world.parts.place),
+            MemoryServers(world, world.place),
             core_of(world.clock, world.tasks, random.Random(1)),
             name="the test",
             user=WATCHDOG,

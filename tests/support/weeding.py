@@ -22,8 +22,8 @@ from app.core.reporting.metering import Metering
 from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.simulation.builders import World
+from app.simulation.faults import Fault
 from app.simulation.identities import WEEDER
-from app.simulation.parts import Fault
 from app.simulation.process import SimulatedProcess
 from app.simulation.seed_pods import PodDeletion
 from app.simulation.views import pod_view
@@ -83,12 +83,12 @@ class RecordingSeed:
     @property
     def open_watches(self) -> int:
         """The number of open watches of pods."""
-        return self._world.parts.watches.open_now("Pod")
+        return self._world.watches.open_now("Pod")
 
     @property
     def most_watches(self) -> int:
         """The maximum number of watches of pods that were open at the same time."""
-        return self._world.parts.watches.most["Pod"]
+        return self._world.watches.most["Pod"]
 
     def watch_pods(self, namespace, selector, changed, admitted):
         self.watched.append(selector)
@@ -241,7 +241,7 @@ class WeederHarness:
         """What weeders deleted, in the seed's own books."""
         return [
             each
-            for each in self.world.parts.pods.deletions
+            for each in self.world.seed_pods.deletions
             if each.by == WEEDER and namespace in (None, each.pod.namespace)
         ]
 
@@ -249,7 +249,7 @@ class WeederHarness:
         return [each.pod.name for each in self.deleted(namespace)]
 
     def pods(self, namespace: str = NAMESPACE) -> list[PodView]:
-        return [pod_view(obj) for obj in self.world.parts.store.list("Pod", namespace)]
+        return [pod_view(obj) for obj in self.world.store.list("Pod", namespace)]
 
     def waiting(self, namespace: str = NAMESPACE) -> list[PodView]:
         """Pods with a container in CrashLoopBackOff."""

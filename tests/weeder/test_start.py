@@ -3,6 +3,7 @@
 import pytest
 
 from app.core.model.weeding import Cause, End
+from app.core.ports import Preparation
 from app.simulation.faults import PodWatched
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import API_SERVER, Workload
@@ -158,7 +159,9 @@ async def test_nothing_is_deleted_before_overrides_are_listed(lab):
     await harness.run(30)
     assert harness.recovery().phase == "Watching"
     assert harness.seed.sent == []
+    assert harness.weeder.prepared() is Preparation.NONE
     pauses.synced = True
+    assert harness.weeder.prepared() is Preparation.COMPLETE
     await harness.run(0.2)
     assert len(harness.names()) == 1
 

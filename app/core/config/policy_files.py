@@ -206,13 +206,11 @@ def _check_mode(file: YamlFile[ProberPolicy]) -> None:
 def _normalized(policy: ProberPolicy, values: Values) -> ProberPolicy:
     """Returns a policy with the defaults that depend on other keys, and without other spellings."""
     interval = policy.suspect_interval
-    backoff = (policy if policy.endpoint_mode else ProberPolicy()).internal_failure_backoff
     if "suspectProbeInterval" not in values:
         interval = min(interval, policy.probe_interval)
     return replace(
         policy,
         suspect_interval=interval,
-        internal_failure_backoff=backoff,
         dependents=tuple(map(_dependent, policy.dependents)),
         endpoint_probes=tuple(map(_probe, policy.endpoint_probes)),
     )

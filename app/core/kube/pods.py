@@ -30,8 +30,6 @@ from app.core.tasks import Tasks, cancelled, happens, tell
 
 log = structlog.get_logger(__name__)
 
-START_DELAY: Final = 1.0
-"""Seconds from the first followed namespace to the list: at a start hundreds more follow at once."""
 IDLE_TIMEOUT: Final = 60.0
 """Seconds after which an unused watch is closed."""
 
@@ -59,7 +57,7 @@ class SelectedPods:
             changed: called with a namespace after each change of its pods.
             refusal_changed: called after each change of `forbidden`.
         """
-        self._clock, self._metrics = api.clock, api.metrics
+        self._metrics = api.metrics
         self._tasks, self._changed = tasks, changed
         source = resources.probed_pods(selector)
         self.label = source.label
@@ -74,12 +72,11 @@ class SelectedPods:
         )
         self._followed: set[str] = set()
         self._followed_changed = asyncio.Event()
-        self._open = False
 
     @property
     def trouble(self) -> str | None:
         """Why the watch does not work; None while it does, or nothing is followed."""
-        return self._reflector.trouble if self._open else None
+        return self._reflector.trouble
 
     @property
     def forbidden(self) -> str | None:
@@ -120,13 +117,10 @@ class SelectedPods:
             while not self._followed:
                 self._followed_changed.clear()
                 await self._followed_changed.wait()
-            await self._clock.sleep(START_DELAY)
             watching = self._tasks.shared(self._reflector.run, f"watch {self.label}")
-            self._open = True
             try:
                 await self._until_idle()
             finally:
-                self._open = False
                 await cancelled(watching)
                 self._reflector.forget()
                 self._metrics.watch_contact.remove(self.label)

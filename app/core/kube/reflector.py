@@ -298,7 +298,7 @@ class Reflector(Generic[T]):
 
     def forget(self) -> tuple[ObjectKey, ...]:
         """Drops the copy, so that the next `run` begins with a list; returns the keys of what was in it."""
-        self._synced, self.version = False, None
+        self._synced, self.version, self.trouble = False, None, None
         return self._replica.replace({})
 
     async def run(self) -> None:
@@ -416,7 +416,7 @@ class Reflector(Generic[T]):
         asked = self._asked("list")
         found: dict[ObjectKey, T] = {}
         version = ""
-        async for page, problem in pages(self._source, path, asked, self._call):
+        async for page, problem in pages(self._source, path, asked, self._call, within=WITHIN):
             self._in_contact()
             await self._take_in(asked, page, problem, found)
             version = page.resource_version

@@ -205,7 +205,7 @@ async def pages(
     asked: RequestedRight,
     send: SendPage,
     *,
-    within: float = WITHIN,
+    within: float,
 ) -> AsyncIterator[tuple[Page, str | None]]:
     """Lists page by page: yields each page, with why only the metadata of its objects was read, if so.
 

@@ -30,7 +30,7 @@ from app.core.kube.resources import (
     metadata,
     pages,
 )
-from app.core.kube.seed_api import Budget, SeedApi, or_none
+from app.core.kube.seed_api import WITHIN, Budget, SeedApi, or_none
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, MachineView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
@@ -261,7 +261,7 @@ class SeedCluster:
         """Decodes the metadata one by one with turns of the event loop in between (threat T18)."""
         source, asked = metadata(resource), RequestedRight("list", resource.plural)
         found: list[tuple[str, str]] = []
-        async for page, _ in pages(source, resource.path(), asked, self._api.call):
+        async for page, _ in pages(source, resource.path(), asked, self._api.call, within=WITHIN):
             size = 0
             for item in page.items:
                 # what cannot be decoded must not hide the others

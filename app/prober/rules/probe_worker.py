@@ -119,8 +119,8 @@ def before(probe: EndpointProbeSpec, state: WorkerState, facts: WorkerInputs) ->
         return WorkerStep(state, PeriodAction.WAIT, Waiting.NOT_CREATED)
     if facts.container != state.container:
         # A new container has nothing but the count of results in a row of the one before, as with the kubelet.
-        said = WorkerState(facts.container, INITIAL[probe.type], counted=False, since=facts.now)
-        state = replace(said, last=state.last, run=state.run)
+        new = WorkerState(facts.container, INITIAL[probe.type], since=facts.now)
+        state = replace(new, last=state.last, run=state.run)
     waiting = _waiting(probe, state, facts)
     if waiting is None:
         return WorkerStep(state, PeriodAction.RUN)

@@ -13,18 +13,21 @@ from typing import Final, TextIO
 
 from rich.console import Console
 
+from app.cli.client import Client
+from app.cli.tokens import NoToken
+from app.cli.transports import DirectTransport
 from app.core.clock import Clock
 from app.core.config.settings import DemoSettings
+from app.core.config.values import Origin
 from app.core.config.yaml_file import read_text
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
 from app.core.log import configure_logs
 from app.core.model.instants import format_duration
 from app.core.tasks import Tasks
 from app.simulation.demo.child import Addresses, Child, claim, is_as_shipped, prober_file
-from app.simulation.demo.program_api import read_shoots, session
 from app.simulation.demo.screens import LiveScreen, PlainScreen, write
 from app.simulation.demo.seed import HEALTH_TIMEOUT, Canary, Seed, build
-from app.simulation.demo.show import Show
+from app.simulation.demo.show import Show, read_shoots
 from app.simulation.scenarios.scenario import Part, Scenario, cast, find_scenario
 from app.simulation.server import Loopback, SimulatedServers
 
@@ -33,6 +36,8 @@ _GARDENER: Final = ("--kube-api-qps=20", "--kube-api-burst=100")
 MOST_SHOOTS: Final = 1000
 MOST_NODES: Final = 20_000
 """The limit for all shoots together; each node exists in both worlds."""
+# Seconds in which the program is to say how its shoots are.
+_LIMIT: Final = 5.0
 # A sufficient number of open files, and the most that macOS permits.
 _FILES: Final = 10_240
 
@@ -126,8 +131,10 @@ async def _play(
         addresses.release()
         child = await Child.start(argv, environ, log)
         opened.push_async_callback(child.stop)
-        server = f"http://{addresses.api}"
-        program = await opened.enter_async_context(session(server))
+        server = Origin("http", addresses.api.host, addresses.api.port)
+        program = await opened.enter_async_context(
+            Client(DirectTransport(server), NoToken(), tls=True, timeout=_LIMIT)
+        )
         patience = format_duration(HEALTH_TIMEOUT)
         hints = (
             f"The page: {server}/; in another terminal: dwd shoots --server {server}",
@@ -158,7 +165,7 @@ async def _prober_file(
         return shipped
     address = None
     if scenario.canary:
-        canary = Canary(seed.world.parts.network.through)
+        canary = Canary(seed.world.network.through)
         opened.push_async_callback(canary.close)
         await canary.open()
         address = canary.address

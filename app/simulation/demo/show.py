@@ -9,12 +9,15 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from app.api.schemas import Shoot, ShootList
+from app.cli import answers
+from app.cli.client import ApiCall, Client
+from app.cli.problems import CommandFailed
 from app.core.clock import Clock
 from app.core.errors import NotFound, trimmed
 from app.core.model.instants import format_duration
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.tasks import happens
-from app.simulation.demo.program_api import NoDemoAnswer, ShootReport
 from app.simulation.demo.screens import (
     CONTROLLERS,
     Compared,
@@ -46,10 +49,29 @@ _LOSSES: Final = (What.NODE, What.MACHINE)
 # States in which a shoot is well; those that are no news when it is first seen.
 _SETTLED: Final = frozenset({ShootState.HEALTHY, ShootState.NOT_PROBED})
 _EASY: Final = frozenset({ShootState.PENDING, ShootState.HEALTHY})
+# Shoots in one answer, at most.
+_PAGE: Final = 500
 _SCALED: Final = frozenset({ShootState.PROTECTING, ShootState.PROTECTED, ShootState.RECOVERING})
 
-ShootStates = Callable[[], Awaitable[Mapping[str, ShootReport]]]
-"""Returns all shoots by namespace; raises NoDemoAnswer."""
+ShootStates = Callable[[], Awaitable[Mapping[str, Shoot]]]
+"""Returns all shoots by namespace; raises CommandFailed."""
+
+
+async def read_shoots(program: Client) -> Mapping[str, Shoot]:
+    """Returns all shoots by namespace, as the program itself reports them; their states are plain words.
+
+    Raises:
+        CommandFailed: there is no usable answer.
+    """
+    found: dict[str, Shoot] = {}
+    token: str | None = ""
+    while token is not None:
+        query = {"limit": str(_PAGE)} | ({"continue": token} if token else {})
+        body = await program.ask(ApiCall("GET", "shoots", query))
+        page = answers.of(ShootList, answers.decode(body))
+        found.update((shoot.namespace, shoot) for shoot in page.items)
+        token = page.metadata.continue_
+    return found
 
 
 class Show:
@@ -68,7 +90,7 @@ class Show:
         self._scenario, self._parts, self._hints = scenario, tuple(parts), tuple(hints)
         self._seed, self._screen = seed, screen
         self._worlds = (seed.mine, seed.theirs)
-        self._said: Mapping[str, ShootReport] = {}
+        self._said: Mapping[str, Shoot] = {}
         self._trouble = "The program is starting."
         self._latest: deque[tuple[str, str]] = deque(maxlen=_LATEST)
         self._ready, self._settled = asyncio.Event(), asyncio.Event()
@@ -146,7 +168,7 @@ class Show:
     async def _look(self, source: ShootStates) -> None:
         try:
             said = await source()
-        except NoDemoAnswer as error:
+        except CommandFailed as error:
             self._trouble = f"No news from the program: {error}" if self._said else self._trouble
             return
         self._trouble = ""
@@ -159,7 +181,7 @@ class Show:
             if is_gated(report) and not (was and is_gated(was)):
                 self._seed.mine.note(namespace, What.HELD_BACK)
         reports = [said.get(part.namespace) for part in self._parts]
-        if all(each is not None and each.has_probed for each in reports):
+        if all(each is not None and has_probed(each) for each in reports):
             self._ready.set()
 
     def _rows(self) -> Iterable[Row]:
@@ -169,12 +191,12 @@ class Show:
                 acting[shoot].append(performance.scene.action)
         for part in self._parts:
             said, waiting = self._said.get(part.namespace), self._seed.mine.waiting(part.namespace)
-            leases = said.leases if said is not None and not said.old else None
+            leases = None if said is None else _fresh(said)
             yield Row(
                 part.name,
                 None if said is None else said.state,
                 "" if said is None else said.reason,
-                "-" if leases is None else f"{leases.fresh} of {leases.candidates}",
+                leases or "-",
                 tuple(self._replicas(part.namespace, name) for name in CONTROLLERS.values()),
                 ", ".join([*acting[part.name], *([f"{waiting} waiting"] if waiting else [])]),
             )
@@ -221,13 +243,13 @@ class Show:
         how_long = f" ({several}for {format_duration(scene.lasting)})" if scene.lasting else ""
         self._tell(f"scene {number} begins: {who}: {scene.say}{how_long}")
 
-    def _tell_changes(self, before: Mapping[str, ShootReport]) -> None:
+    def _tell_changes(self, before: Mapping[str, Shoot]) -> None:
         """Tells of shoots whose state has changed, with one line for all that changed in the same way."""
         alike: defaultdict[tuple[str, ShootState, str], list[str]] = defaultdict(list)
         for namespace in sorted(self._said, key=lambda name: (len(name), name)):  # s9 before s10
             said, was = self._said[namespace], before.get(namespace)
             if _is_news(was, said):
-                came_from = "" if was is None or was.state is said.state else f"{was.state} → "
+                came_from = "" if was is None or was.state == said.state else f"{was.state} → "
                 alike[came_from, said.state, said.reason].append(namespace)
         for (came_from, state, reason), found in alike.items():
             who = self._names([short(each) for each in found])
@@ -269,14 +291,27 @@ def _table(title: str, rows: Iterable[tuple[str, object, object]]) -> list[str]:
     ]
 
 
-def is_gated(said: ShootReport) -> bool:
+def has_probed(said: Shoot) -> bool:
+    """Returns whether the last probe of a shoot has said anything."""
+    return said.leases is not None or said.probe.would_be not in {None, Verdict.HOLD}
+
+
+def _fresh(said: Shoot) -> str | None:
+    """Returns how many leases are fresh; None if the last probe has read none, as in endpoint mode."""
+    leases = said.leases
+    if leases is None or leases.as_of not in {None, said.probe.last_time}:
+        return None
+    return f"{leases.candidates - leases.expired - leases.unknown} of {leases.candidates}"
+
+
+def is_gated(said: Shoot) -> bool:
     """Returns whether only a closed gate keeps a shoot from being scaled down."""
-    return said.reason == VerdictReason.GATED and said.probe.would_be is Verdict.SCALE_DOWN
+    return said.reason == VerdictReason.GATED and said.probe.would_be == Verdict.SCALE_DOWN
 
 
-def _is_news(was: ShootReport | None, said: ShootReport) -> bool:
+def _is_news(was: Shoot | None, said: Shoot) -> bool:
     if was is None:
         return said.state not in _EASY
     if is_gated(said) and not is_gated(was):
         return True
-    return was.state is not said.state and not {was.state, said.state} <= _EASY
+    return was.state != said.state and not {was.state, said.state} <= _EASY

@@ -23,7 +23,7 @@ from app.core.model.keys import (
 )
 from app.core.model.names import is_label
 from app.simulation.builders import CONTROLLERS, World
-from app.simulation.parts import Fault
+from app.simulation.faults import Fault
 from app.simulation.store import StoreEvent
 from app.simulation.traffic import Storage, Trouble
 from app.simulation.workloads import API_SERVER, ETCD, ETCD_SERVICE, control_plane

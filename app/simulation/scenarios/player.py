@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from app.core.clock import Clock
 from app.simulation.builders import World
-from app.simulation.parts import Fault
+from app.simulation.faults import Fault
 from app.simulation.scenarios.scenario import Part, Scenario, Scene
 
 

@@ -39,7 +39,7 @@ from app.core.model.keys import (
     whole,
 )
 from app.simulation.builders import ZONES, World
-from app.simulation.parts import Fault
+from app.simulation.faults import Fault
 from app.simulation.scenarios.actions import ACTIONS, ActionScope, Label, Options, Touches, one_of
 from app.simulation.views import ZONE
 

@@ -41,16 +41,15 @@ class Premise:
             users: those of the seed, by their tokens.
             watch_delay: seconds from a change to its delivery by a watch.
         """
-        parts = world.parts
         self.name, self.route = SEED if shoot is None else shoot.namespace, route
         self.host = Host.SEED if shoot is None else Host.SHOOT
         self.store, self.api = (
-            (parts.store, parts.api) if shoot is None else (shoot.store, shoot.api)
+            (world.store, world.api) if shoot is None else (shoot.store, shoot.api)
         )
         self.catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self.store)
         self.clock, self.identities = world.clock, world.identities
         self.watch_delay = watch_delay
-        self._world, self._parts, self._shoot, self._users = world, parts, shoot, users
+        self._world, self._shoot, self._users = world, shoot, users
 
     def now(self) -> float:
         """Returns the instant that the server's clock shows."""
@@ -90,20 +89,20 @@ class Premise:
     def delete(self, key: ObjectKey, user: str, options: DeleteOptions) -> DeletionState:
         """Deletes an object in the name of a user; raises NotFound and Conflict."""
         if self._shoot is None:
-            return self._parts.pods.delete(key, user, options)
+            return self._world.seed_pods.delete(key, user, options)
         return delete(self.store, key, self.clock.now(), options)
 
     # Faults of the seed's watches and dependents.
 
     def stalled(self, kind: str) -> bool:
         """Returns whether watches of a kind are stalled, so that they neither deliver nor end."""
-        return self._shoot is None and self._parts.watches.stalled(kind)
+        return self._shoot is None and self._world.watches.stalled(kind)
 
     def serving(self, kind: str, stream: StoreWatch) -> AbstractContextManager[None]:
         """Is entered while a watch of a kind is open."""
-        return nullcontext() if self._shoot else self._parts.watches.serving(kind, stream)
+        return nullcontext() if self._shoot else self._world.watches.serving(kind, stream)
 
     def unavailable(self, kind: str, name: str) -> ClusterError | None:
         """Returns the error that a fault makes of requests for a kind and a name; None if there is none."""
-        found = () if self._shoot else self._parts.unavailable.items()
+        found = () if self._shoot else self._world.unavailable.items()
         return next((error for ref, error in found if (ref.kind, ref.name) == (kind, name)), None)

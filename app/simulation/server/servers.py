@@ -71,7 +71,7 @@ class Fronts:
         """Makes the API server of a shoot, or of the seed, for a route; `loop` None: the one that is running."""
         premise = Premise(
             self._world,
-            self._world.parts.shoots.get(name),
+            self._world.shoots.get(name),
             route,
             self._users,
             self._watch_delay,
@@ -88,7 +88,7 @@ class Fronts:
 
     def prepare(self, name: str) -> None:
         """Creates the Namespaces of a shoot, for clients that list them; the stores themselves need none."""
-        shoots = self._world.parts.shoots
+        shoots = self._world.shoots
         for store, known in ((self._world.store, name), (shoots[name].store, manifests.LEASES)):
             key = ObjectKey("Namespace", "", known)
             if store.find(key) is None:
@@ -114,10 +114,10 @@ class SimulatedServers:
         if SEED not in self._served:
             self._place.show(SEED, self._fronts.seed_ca)
             await self._serve(SEED, Route.INTERNAL)
-        for name in self._world.parts.shoots:
+        for name in self._world.shoots:
             if name not in self._served:
                 self._fronts.prepare(name)
-                for route in self._world.parts.secret_names:
+                for route in self._world.secret_names:
                     await self._serve(name, route)
 
     async def stop(self) -> None:

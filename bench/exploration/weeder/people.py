@@ -9,7 +9,7 @@ from bench.exploration.weeder.draws import PlaneHand
 from bench.exploration.wishes import HOME
 
 if TYPE_CHECKING:
-    from app.simulation.parts import Fault
+    from app.simulation.faults import Fault
 
 Free = Callable[[str], bool]
 _OWNERS: Final = ("ReplicaSet", "StatefulSet")
@@ -109,7 +109,7 @@ def pauses(hand: PlaneHand, free: Free) -> Deed | None:
     """Somebody pauses a control plane or all of them, for a while."""
     place = hand.rng.choice((*(3 * (hand.namespace(),)), HOME))
     claim, people = f"pause/{place}", hand.world.people
-    if not free(claim) or "Pause" not in hand.world.parts.store.definitions:
+    if not free(claim) or "Pause" not in hand.world.store.definitions:
         return None
     scope = hand.rng.choice(("all", "all", "all", "scaleDown"))
     name = f"mine-{hand.rng.randrange(1 << 32):08x}"

@@ -144,7 +144,7 @@ class Weeding(Play[WeederProcess, WeederRecipe]):
                 self._violated("at_rest_nothing_happens", "no process runs")
             elif self.ledger.asked.get(process.name, 0.0) > began:
                 self._violated("at_rest_nothing_happens", f"{process.name} sends requests")
-        if watches := self.world.parts.watches.open_now("Pod"):
+        if watches := self.world.watches.open_now("Pod"):
             self._violated("at_rest_nothing_happens", f"{watches} watches of pods are open")
         if self.story.violations:
             raise Over

@@ -223,26 +223,45 @@ async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
     await overrides.end_pause(NAMESPACE, API_PAUSE, by="bob")
     await harness.run(0.3)
     told = client.data("override")[1]
-    assert (told["before"]["author"], told["after"], told["author"]) == ("alice", None, None)
+    assert (told["before"]["author"], told["after"], told["author"]) == ("alice", None, "bob")
     assert [each["pause"] for each in client.data("shoot")][1:] == [None]
 
 
-@pytest.mark.parametrize("claimed", [{"author": "bob"}, {}], ids=["by bob", "by nobody"])
-async def test_an_end_is_his_who_ended_it_and_a_beginning_his_who_signed_it(
-    harness, shoots, overrides, claimed
+@pytest.mark.parametrize("of", [None, NAMESPACE], ids=["of all shoots", "of a shoot"])
+async def test_the_end_of_a_pause_names_who_asked_for_it_before_any_notice_does(
+    harness, shoots, overrides, of
+):
+    shoots.add(healthy())
+    overrides.add(pause(of=of or HOME))
+    client = await harness.listen()
+    await overrides.end_pause(of, API_PAUSE, by="bob")
+    await harness.run(0.3)
+    assert [each["author"] for each in client.data("override")] == ["bob"]
+
+
+async def test_a_hold_begins_by_its_author_and_ends_by_who_asked_for_that(
+    harness, shoots, overrides
+):
+    shoots.add(healthy())
+    client = await harness.listen()
+    overrides.add(asked := request(author="carol"))
+    await harness.run(0.3)
+    await overrides.delete_request(asked, by="bob")
+    await harness.run(0.3)
+    told = [(each["kind"], each["author"]) for each in client.data("override")]
+    assert told == [("hold", "carol"), ("hold", "bob")]
+
+
+async def test_a_pause_that_somebody_deleted_with_kubectl_was_ended_by_nobody(
+    harness, shoots, overrides
 ):
     shoots.add(healthy())
     overrides.add(pause())
     client = await harness.listen()
-    ended = {"override": "pause", "action": "EndOverride"}
-    begun = {"override": "hold", "action": "SetOverride"}
-    overrides.add(request(author="carol"))
-    await overrides.end_pause(NAMESPACE, API_PAUSE, by="bob")
-    harness.note(NoticeKind.OVERRIDE, NAMESPACE, **claimed, **ended)
-    harness.note(NoticeKind.OVERRIDE, NAMESPACE, author="carol", **begun)
+    overrides.clear()
+    overrides.tell(NAMESPACE)
     await harness.run(0.3)
-    told = {each["kind"]: each["author"] for each in client.data("override")}
-    assert told == {"pause": claimed.get("author"), "hold": "carol"}
+    assert [each["author"] for each in client.data("override")] == [None]
 
 
 async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_each_shoot(

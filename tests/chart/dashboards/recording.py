@@ -18,7 +18,7 @@ from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.builders import World
-from app.simulation.parts import GARDENLET
+from app.simulation.identities import GARDENLET
 from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import ObjectKey
@@ -142,7 +142,7 @@ class _Seed:
         """Its kubeconfig names a server of our own."""
         content = manifests.kubeconfig(shoot, origin, AUTHORITY.pem.decode(), {"token": "t"})
         key = ObjectKey("Secret", shoot, manifests.SECRET_NAME)
-        self._world.parts.write(key, manifests.secret(content), GARDENLET)
+        self._world.write(key, manifests.secret(content), GARDENLET)
 
     async def play(self, prometheus: Prometheus) -> float:
         """All that happens; returns an instant at which Prometheus knows how it ended."""

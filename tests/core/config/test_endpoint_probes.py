@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.core.config.policy_files import parse_prober, read_prober_file, slow_gate
 from app.core.errors import ConfigurationError
@@ -195,25 +193,6 @@ def test_an_unknown_key_of_a_pod_selector_stops_it_as_more_pods_than_meant_would
     path = "endpointProbes[0].podSelector.matchLabel"
     message = "unknown key; the nearest known key is matchLabels"
     assert mistakes(probe, strict=False) == [f"{path}: {message}"]
-
-
-SECONDS = st.integers(1, 200)
-
-
-@given(SECONDS, SECONDS, SECONDS, SECONDS)
-def test_a_gate_is_warned_of_where_it_closes_after_half_the_grace(failures, period, timeout, grace):
-    late = 2 * (failures * period + timeout) >= grace
-    gate = EndpointProbeSpec(
-        "gate",
-        tcp_socket=TcpSocket(53),
-        host="a",
-        period=period,
-        timeout=timeout,
-        failure_threshold=failures,
-        effect=Effect.GATE_SCALE_DOWN,
-    )
-    policy = ProberPolicy("secret", (), grace=float(grace))
-    assert (slow_gate(gate, policy) is not None) == late
 
 
 @pytest.mark.parametrize(("failures", "late"), [(4, False), (5, True)])

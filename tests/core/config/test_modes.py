@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.core.config.policy_files import (
     known_after,
@@ -62,22 +60,18 @@ def test_the_sample_of_endpoint_mode_means_what_it_says():
     )
 
 
-def test_both_names_choose_endpoint_mode():
-    policy = loaded(ENDPOINT).policy
-    assert policy.endpoint_mode
-    assert policy.secret_names == {Route.INTERNAL: "inside", Route.EXTERNAL: "outside"}
-
-
-def test_one_name_chooses_lease_mode():
-    policy = loaded(LEASE).policy
-    assert not policy.endpoint_mode
-    assert policy.secret_names == {Route.INTERNAL: "probe"}
-
-
-def test_a_name_that_is_null_chooses_nothing():
-    nulls = dict.fromkeys(ENDPOINT)
-    assert loaded(LEASE | nulls).policy == loaded(LEASE).policy
-    assert loaded(ENDPOINT | {"kubeConfigSecretName": None}).policy == loaded(ENDPOINT).policy
+@pytest.mark.parametrize(
+    ("mode", "null", "secrets"),
+    [
+        (ENDPOINT, LEASE, {Route.INTERNAL: "inside", Route.EXTERNAL: "outside"}),
+        (LEASE, ENDPOINT, {Route.INTERNAL: "probe"}),
+    ],
+    ids=["both names", "one name"],
+)
+def test_the_names_choose_the_mode_and_a_name_that_is_null_chooses_nothing(mode, null, secrets):
+    policy = loaded(mode).policy
+    assert (policy.endpoint_mode, policy.secret_names) == (mode is ENDPOINT, secrets)
+    assert loaded(mode | dict.fromkeys(null)).policy == policy
 
 
 @pytest.mark.parametrize(("mode", "thresholds"), [(LEASE, (1, 3)), (ENDPOINT, (3, 1))])
@@ -94,59 +88,47 @@ def test_the_pause_after_an_internal_failure_can_be_chosen():
     assert chosen.internal_failure_backoff == 0.0
 
 
-@given(
-    st.integers(1, 20),
-    st.floats(0.1, 60.0),
-    st.floats(0.1, 30.0),
-    st.integers(0, 60),
-    st.booleans(),
+@pytest.mark.parametrize(
+    ("failures", "timeout", "delay", "known"),
+    [(1, 3.0, 0, 3), (1, 60.0, 10, 5), (3, 5.0, 14, 15 + 2 * 4)],
+    ids=["one probe", "an attempt has 5 s", "the pauses between probes count"],
 )
-def test_endpoint_mode_is_warned_of_exactly_where_the_page_says(
-    failures, timeout, pause, delay, short
+def test_endpoint_mode_is_warned_of_where_the_verdict_and_a_delay_take_all_the_grace(
+    failures, timeout, delay, known
 ):
-    grace = 40.0 if short else 120.0
+    dependents = (
+        DependentPolicy(deployment("a"), scale_down=ScalePolicy(0, float(delay))),
+        DependentPolicy(deployment("b"), scale_down=ScalePolicy(1)),
+    )
     policy = ProberPolicy(
-        kubeconfig_secret="inside",
+        "inside",
+        dependents,
         external_secret="outside",
-        grace=grace,
         failure_threshold=failures,
         probe_timeout=timeout,
-        suspect_interval=pause,
-        dependents=(
-            DependentPolicy(deployment("a"), scale_down=ScalePolicy(0, float(delay))),
-            DependentPolicy(deployment("b"), scale_down=ScalePolicy(1)),
-        ),
+        suspect_interval=4.0,
     )
-    known = failures * min(5.0, timeout) + (failures - 1) * pause
     assert known_after(policy) == known
-    assert (late_scale_down(policy) is not None) == (known + delay >= grace)
+    for grace, late in ((known + delay, True), (known + delay + 0.1, False)):
+        assert (late_scale_down(replace(policy, grace=grace)) is not None) is late
 
 
 EXAMPLE = HERE.parents[2] / "config/prober-endpoint.yaml"
 
 
-def test_the_example_of_endpoint_mode_has_its_defaults_and_no_warnings():
+def test_the_example_has_the_defaults_each_handler_each_key_and_scales_what_the_other_one_scales():
     found = read_prober_file(EXAMPLE, strict=True, allow_exec=True)
-    bare = loaded(ENDPOINT).policy
+    other = read_prober_file(EXAMPLE.with_name("prober.yaml"), strict=True).policy
+    probes = found.policy.endpoint_probes
     assert found.warnings == ()
     assert found.policy == replace(
-        bare,
+        loaded(ENDPOINT).policy,
         internal_secret=found.policy.internal_secret,
         external_secret=found.policy.secret_names[Route.EXTERNAL],
-        endpoint_probes=found.policy.endpoint_probes,
-        dependents=found.policy.dependents,
+        endpoint_probes=probes,
+        dependents=other.dependents,
     )
-
-
-def test_the_example_has_each_handler_and_each_key_of_a_probe():
-    found = read_prober_file(EXAMPLE, strict=True, allow_exec=True).policy.endpoint_probes
-    assert {type(each.handler) for each in found} == {HttpGet, TcpSocket, Grpc, Exec}
+    assert {type(each.handler) for each in probes} == {HttpGet, TcpSocket, Grpc, Exec}
     written = yaml.safe_load(EXAMPLE.read_text())["endpointProbes"]
     assert {key for each in written for key in each} == set(keys_of(EndpointProbeSpec))
-    assert any(each.gates for each in found)
-
-
-def test_the_example_scales_what_the_other_one_scales():
-    other = read_prober_file(EXAMPLE.with_name("prober.yaml"), strict=True).policy
-    found = read_prober_file(EXAMPLE, strict=True, allow_exec=True).policy
-    assert found.dependents == other.dependents
+    assert any(each.gates for each in probes)

@@ -135,10 +135,10 @@ async def test_what_a_target_says_beside_its_status_is_in_no_log(caplog):
             b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
             for name, value in said.items()
         )
-        await call.say(settings)
+        await call.raw(settings)
         await call.reader.readuntil(ASKED)
-        await call.say(len(fields).to_bytes(3, "big") + b"\1\5\0\0\0\1" + fields)
-        await call.hang()
+        await call.raw(len(fields).to_bytes(3, "big") + b"\1\5\0\0\0\1" + fields)
+        await call.listen()
 
     async with serving(undecodable) as target:
         assert (await ran(Grpc(target.port))).message == "INTERNAL"
@@ -162,15 +162,15 @@ async def test_each_run_has_a_connection_of_its_own():
 
 
 async def does_not_greet(call):
-    await call.hang()
+    await call.listen()
 
 
 async def does_not_read(call):
     call.writer.transport.pause_reading()
     settings, ping = b"\0\0\0\4" + b"\0" * 5, b"\0\0\x08\6" + b"\0" * 13
-    await call.say(settings)
+    await call.raw(settings)
     while True:
-        await call.say(ping * 1000)
+        await call.raw(ping * 1000)
 
 
 @pytest.mark.parametrize("answer", [does_not_greet, does_not_read])
@@ -188,23 +188,23 @@ def frame(kind, flags, payload, stream=1):
 
 async def endless_headers(call):
     await call.reader.readuntil(ASKED)
-    await call.say(SETTINGS + frame(1, 0, b"\x88"))
+    await call.raw(SETTINGS + frame(1, 0, b"\x88"))
     while True:
-        await call.say(frame(9, 0, b"\0\1a\x7f" + b"\0" + b"b" * 127) * 50)
+        await call.raw(frame(9, 0, b"\0\1a\x7f" + b"\0" + b"b" * 127) * 50)
 
 
 async def endless_data(call):
     await call.reader.readuntil(ASKED)
-    await call.say(SETTINGS + frame(1, 4, b"\x88"))
+    await call.raw(SETTINGS + frame(1, 4, b"\x88"))
     while True:
-        await call.say(frame(0, 0, b"x" * 1000))
+        await call.raw(frame(0, 0, b"x" * 1000))
 
 
 async def endless_pings(call):
     await call.reader.readuntil(ASKED)
-    await call.say(SETTINGS)
+    await call.raw(SETTINGS)
     while True:
-        await call.say(frame(6, 0, b"\0" * 8, 0) * 100)
+        await call.raw(frame(6, 0, b"\0" * 8, 0) * 100)
 
 
 @pytest.mark.parametrize("answer", [endless_headers, endless_data, endless_pings])
@@ -240,8 +240,8 @@ SAID = {
 async def test_an_answer_without_a_status_is_a_failure_in_words_of_ours(said, message):
     async def answer(call):
         await call.reader.readuntil(ASKED)
-        await call.say(SETTINGS + said)
-        await call.hang()
+        await call.raw(SETTINGS + said)
+        await call.listen()
 
     async with serving(answer) as target:
         found = await ran(Grpc(target.port))

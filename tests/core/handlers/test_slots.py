@@ -73,29 +73,6 @@ async def test_to_wait_costs_the_same_however_many_wait_already():
     assert max(costs) == min(costs)
 
 
-async def test_a_wait_that_is_given_up_takes_no_place():
-    places = RunSlots(1, 0)
-    async with places.place("a"):
-        waiting = asyncio.ensure_future(held(places, "b", 0))
-        await asyncio.sleep(1)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-    async with asyncio.timeout(1):
-        await held(places, "c", 0)
-    assert places.used == 0
-
-
-async def test_a_place_that_comes_as_the_wait_is_given_up_goes_to_the_next():
-    places, done = RunSlots(1, 0), list[str]()
-    async with places.place("a"):
-        first = asyncio.ensure_future(held(places, "b", 0))
-        second = asyncio.ensure_future(held(places, "c", 0, done))
-        await asyncio.sleep(1)
-    first.cancel()  # it has been granted the place, and has not run since
-    await asyncio.wait([first, second], timeout=1)
-    assert (done, places.used) == (["c"], 0)
-
-
 @settings(max_examples=50)
 @given(
     st.lists(

@@ -30,6 +30,8 @@ class Asked:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    head: str
+    """All before the body, as it came."""
     connection: int
     """Number of the connection, from 1."""
     turn: int
@@ -66,9 +68,13 @@ class Asked:
         self.writer.transport.abort()
 
     async def hang(self) -> None:
-        """Says nothing more until the other side has gone."""
+        """Says nothing more until the other side says something, or has gone."""
         await self.reader.read(1)
         raise EOFError
+
+    async def listen(self) -> None:
+        """Says nothing more, whatever it hears, until the other side has gone."""
+        await self.reader.read()
 
 
 Handler = Callable[[Asked], Awaitable[None]]
@@ -107,7 +113,8 @@ class Server:
             pass
         finally:
             self.open -= 1
-            writer.transport.abort()
+            if not writer.is_closing():
+                writer.transport.abort()
             self.tasks.discard(asyncio.current_task())
 
     async def _read(self, reader, writer, connection: int, turn: int) -> Asked:
@@ -118,7 +125,7 @@ class Server:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         url = urlsplit(target)
         query = dict(parse_qsl(url.query))
-        return Asked(method, url.path, query, headers, body, connection, turn, writer, reader)
+        return Asked(method, url.path, query, headers, body, head, connection, turn, writer, reader)
 
 
 def server_context(pair: Pair = SERVER_PAIR, clients: Authority | None = None) -> ssl.SSLContext:
@@ -149,11 +156,17 @@ def is_ended(writer: asyncio.StreamWriter) -> bool:
 
 
 @asynccontextmanager
-async def serving(handler: Handler, context: ssl.SSLContext | None = None, port: int = 0):
+async def serving(
+    handler: Handler,
+    context: ssl.SSLContext | None = None,
+    port: int = 0,
+    *,
+    tls: bool = True,
+    host: str = "127.0.0.1",
+):
     server = Server(handler=handler)
-    listener = await asyncio.start_server(
-        server.serve, "127.0.0.1", port, ssl=context or server_context()
-    )
+    context = (context or server_context()) if tls else None
+    listener = await asyncio.start_server(server.serve, host, port, ssl=context)
     server.port = listener.sockets[0].getsockname()[1]
     try:
         yield server
@@ -163,7 +176,7 @@ async def serving(handler: Handler, context: ssl.SSLContext | None = None, port:
             task.cancel()
         if server.tasks:
             await asyncio.wait(list(server.tasks))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)  # what was aborted says so in the next turns of the loop
 
 
 class FakeCredentials:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Forbidden, LeadershipLost, NotFound, ServerFault, Unreachable
-from app.core.kube.election import ElectionTimes, LeaseElection, LeaseRecord, LeaseStore
+from app.core.kube.election import ElectionTimes, LeaseElection, LeaseStore, _record
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Preparation
@@ -37,17 +38,11 @@ class Lease:
         """Seconds by which the API server's clock is ahead when it says how late it is."""
 
     def record(self):
-        spec = self.spec
-        return LeaseRecord(
-            str(self.version),
-            spec.get("holderIdentity") or "",
-            spec.get("leaseDurationSeconds"),
-            spec.get("renewTime") or "",
-            spec.get("leaseTransitions") or 0,
-            {"metadata": {"labels": {"kept": "yes"}}, "spec": dict(spec)},
-            written=None if self.written is None else math.floor(self.written),
-            read=math.floor(self.clock.now() + self.server_is_ahead) + 0.5,
-        )
+        stamps = [] if self.written is None else [{"time": rfc3339(math.floor(self.written))}]
+        meta = {"resourceVersion": str(self.version), "managedFields": stamps}
+        body = {"kind": "Lease", "metadata": meta, "spec": self.spec}
+        read = math.floor(self.clock.now() + self.server_is_ahead) + 0.5
+        return replace(_record(json.dumps(body).encode()), read=read)
 
     def write(self, spec):
         self.version += 1
@@ -66,8 +61,11 @@ class Path:
         self.lease = lease
         self.fault = None
         """An exception: raised. 'hang': no answer. 'lost': the write is made, its answer lost."""
+        self.limits = []
+        """The time limit of each request."""
 
     async def _before(self, within):
+        self.limits.append(within)
         if isinstance(self.fault, Exception):
             raise self.fault
         if self.fault == "hang":
@@ -153,6 +151,7 @@ async def test_the_first_one_makes_the_lease_and_leads():
         assert one.leading
         assert one.may_probe
         assert one.heard == [(True, True)]
+        assert one.path.limits == [3, 5], "a read may hang; a write has half the renew deadline"
         assert one.election.leader_identity == "a"
         assert lease.spec["holderIdentity"] == "a"
         assert lease.spec["leaseTransitions"] == 0
@@ -216,7 +215,7 @@ async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_ends(fault):
         with pytest.raises(LeadershipLost):
             await one.task
         assert one.heard[-1][0] is False
-        assert one.election.trouble
+        assert fault == "hang" or one.election.trouble == str(fault)
 
 
 async def test_leading_ends_at_the_deadline_even_if_our_loop_does_not_run():
@@ -686,9 +685,11 @@ class LeaseServer:
             metadata["managedFields"] = managed
         self.body = {"kind": "Lease", "metadata": metadata, "spec": SPEC}
         self.server_time = now
+        self.asked: list[Any] = []
 
-    async def call(self, _request, decode, _budget, *, new_connection):
+    async def call(self, request, decode, _budget, *, new_connection):
         del new_connection
+        self.asked.append(request)
         return decode(json.dumps(self.body).encode())
 
 
@@ -731,3 +732,18 @@ AT_8 = stamp("2027-01-15T08:00:00Z")
 )
 async def test_the_age_of_a_lease(managed, now, found):
     assert await age(managed, now) == found
+
+
+async def test_a_lease_is_made_under_its_name_within_the_time_that_there_is():
+    server = LeaseServer([AT_8], STAMPED)
+    await LeaseStore(cast("Any", server), "garden", "x").create(SPEC, 1.5)
+    (asked,) = server.asked
+    assert (asked.within, asked.body) == (
+        1.5,
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "x", "namespace": "garden"},
+            "spec": SPEC,
+        },
+    )

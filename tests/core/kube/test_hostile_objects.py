@@ -4,7 +4,6 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from random import Random
 from typing import Any, cast
 
 import pytest
@@ -16,12 +15,12 @@ from app.core.kube import resources
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST
 from app.core.kube.decoding.envelope import METADATA_LIST
 from app.core.kube.nesting import shallow
-from app.core.kube.reflector import Reflector
 from app.core.kube.resources import Resources
 from app.core.metrics import Metrics
 from app.core.model.names import LabelSelector
 from app.core.model.shoots import Route, Undecodable
 from app.core.model.workloads import ResourceRef
+from tests.core.kube.test_reflector import Watcher as Following
 
 NS = "shoot--dev--one"
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
@@ -107,28 +106,17 @@ class Server:
             yield b'{"object": %s, "type": "%s"}' % (raw, word.encode())
 
 
-class Watcher:
-    """A reflector of one source over such a server, running beside the test."""
+class Watcher(Following):
+    """A reflector of one source over such a server, a second after its start."""
 
     def __init__(self, server):
+        super().__init__(server, server.source)
         self.server = server
-        self.changes: list[str] = []
-        self.reflector: Reflector[Any] = Reflector(
-            server.source,
-            cast("Any", server),
-            Random(1),
-            lambda _, name: self.changes.append(name),
-        )
 
     async def __aenter__(self):
-        self.task = asyncio.ensure_future(self.reflector.run())
+        await super().__aenter__()
         await asyncio.sleep(1)
         return self
-
-    async def __aexit__(self, *_):
-        assert not self.task.done()
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
 
     async def happens(self, word, raw):
         self.server.events.put_nowait((word, raw))

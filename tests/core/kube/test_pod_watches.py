@@ -91,14 +91,16 @@ async def test_each_request_is_admitted_before_it_is_made_and_none_counts_agains
         assert set(script.budgets) == {Budget.PACED}
 
 
-@pytest.mark.parametrize("refusal", [Forbidden("list pods: 403"), Unauthorized("401")])
-async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal):
-    script = watched([FOREVER], lists=[refusal])
+@pytest.mark.parametrize("verb", ["list", "watch"])
+@pytest.mark.parametrize("refusal", [Forbidden("pods: 403"), Unauthorized("401")])
+async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal, verb):
+    script = watched([FOREVER], lists=[refusal]) if verb == "list" else watched(refusal)
     with structlog.testing.capture_logs() as logs:
         async with pods_on(script) as watch:
             with pytest.raises(Forbidden, match=str(refusal)):
                 await asyncio.wait_for(watch.task, 10)
-            assert len(script.asked) == 3
+            assert script.verbs().count(verb) == 3
+            assert watch.synced is (verb == "watch")
     assert {entry["log_level"] for entry in logs} == {"error"}
 
 

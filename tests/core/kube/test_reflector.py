@@ -113,27 +113,20 @@ class Script:
 
 
 class Watcher:
-    """A reflector of Secrets over a script, running beside the test."""
+    """A reflector over a script, running beside the test."""
 
-    def __init__(self, lists, watches, **more):
-        self.script = Script(lists, watches)
+    def __init__(self, script, source):
+        self.script = script
         self.changes: list[str] = []
-        self.clock, self.metrics = self.script.clock, self.script.metrics
-
-        async def path():
-            return "/api/v1/secrets"
-
-        source = WatchSource(
-            "secrets", "Secret", "secrets", path, seed_objects.secret, name="kubeconfig", **more
-        )
-        self.reflector = Reflector(
+        self.refusals: list[str | None] = []
+        self.clock, self.metrics = script.clock, script.metrics
+        self.reflector: Reflector[Any] = Reflector(
             source,
-            cast("Any", self.script),
+            cast("Any", script),
             Random(1),
             lambda namespace, name: self.changes.append(namespace),
             refusal_changed=lambda: self.refusals.append(self.reflector.forbidden),
         )
-        self.refusals: list[str | None] = []
 
     async def __aenter__(self):
         self.task = asyncio.ensure_future(self.reflector.run())
@@ -158,6 +151,17 @@ class Watcher:
         return float("inf") if contact is None else self.clock.now() - contact
 
 
+def watching(lists, watches, **more):
+    """A reflector of Secrets."""
+
+    async def path():
+        return "/api/v1/secrets"
+
+    named = ("secrets", "Secret", "secrets")
+    source = WatchSource(*named, path, seed_objects.secret, name="kubeconfig", **more)
+    return Watcher(Script(lists, watches), source)
+
+
 QUIET = [60, bookmark(11)] * 10
 
 
@@ -169,7 +173,7 @@ async def test_a_list_fills_the_copy_and_events_keep_it_true():
         event("DELETED", secret("b", 13)),
         FOREVER,
     ]
-    async with Watcher([page(secret("a", 1), secret("b", 2))], [events]) as watcher:
+    async with watching([page(secret("a", 1), secret("b", 2))], [events]) as watcher:
         assert not watcher.reflector.state.synced
         assert watcher.reflector.state.last_contact is None
         await asyncio.sleep(0.5)
@@ -181,7 +185,7 @@ async def test_a_list_fills_the_copy_and_events_keep_it_true():
 
 
 async def test_only_the_named_object_is_asked_for_in_pages_and_consistently():
-    async with Watcher([page(more="x"), page()], [[FOREVER]], page=7) as watcher:
+    async with watching([page(more="x"), page()], [[FOREVER]], page=7) as watcher:
         await asyncio.sleep(1)
         first, second, watch = watcher.script.asked
         assert first.params == {"fieldSelector": "metadata.name=kubeconfig", "limit": "7"}
@@ -193,7 +197,7 @@ async def test_only_the_named_object_is_asked_for_in_pages_and_consistently():
 
 async def test_a_watch_goes_on_where_it_ended():
     watches = [[10, event("ADDED", secret("a", 21)), 10], [10, bookmark(30), 10], [FOREVER]]
-    async with Watcher([page(version=20)], watches) as watcher:
+    async with watching([page(version=20)], watches) as watcher:
         await asyncio.sleep(60)
         assert watcher.script.verbs() == ["list", "watch", "watch", "watch"]
         assert watcher.script.versions() == [None, "20", "21", "30"]
@@ -208,7 +212,7 @@ EXPIRED_EVENT = event("ERROR", {"kind": "Status", "code": 410, "message": "too o
 @pytest.mark.parametrize("gone", [Expired("410"), [EXPIRED_EVENT], [10, EXPIRED_EVENT]])
 async def test_a_version_that_is_too_old_means_a_new_list_and_what_vanished_is_told(gone):
     lists = [page(secret("a", 1), secret("b", 2)), page(secret("b", 2), secret("c", 3), version=50)]
-    async with Watcher(lists, [gone, [FOREVER]]) as watcher:
+    async with watching(lists, [gone, [FOREVER]]) as watcher:
         await asyncio.sleep(30)
         assert watcher.script.verbs() == ["list", "watch", "list", "watch"]
         assert watcher.script.versions()[-1] == "50"
@@ -233,7 +237,7 @@ async def test_a_version_that_is_too_old_means_a_new_list_and_what_vanished_is_t
     ],
 )
 async def test_a_server_that_is_never_well_is_asked_at_a_bearable_rate(always):
-    async with Watcher([page()], [always]) as watcher:
+    async with watching([page()], [always]) as watcher:
         await asyncio.sleep(4)
         assert len(watcher.script.asked) <= 10
         await asyncio.sleep(596)
@@ -248,7 +252,7 @@ async def test_a_list_that_breaks_in_its_middle_changes_nothing():
         Unreachable("cut"),
         page(secret("c", 3)),
     ]
-    async with Watcher(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
+    async with watching(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
         await asyncio.sleep(0.01)
         while len(watcher.script.asked) < 4:
             assert watcher.version_of("a") == "1"
@@ -259,14 +263,14 @@ async def test_a_list_that_breaks_in_its_middle_changes_nothing():
 
 
 async def test_a_quiet_watch_with_bookmarks_is_not_disturbed():
-    async with Watcher([page()], [QUIET]) as watcher:
+    async with watching([page()], [QUIET]) as watcher:
         await asyncio.sleep(590)
         assert watcher.script.verbs() == ["list", "watch"]
         assert watcher.silent_for <= 60
 
 
 async def test_a_quiet_watch_is_in_contact_by_the_ends_that_the_server_sends():
-    async with Watcher([page()], [[ENDS]]) as watcher:
+    async with watching([page()], [[ENDS]]) as watcher:
         longest = 0.0
         for _ in range(600):
             await asyncio.sleep(1)
@@ -281,7 +285,7 @@ async def test_what_is_gone_is_known_after_ten_minutes_where_watches_end_in_time
 ):
     """A proxy may end watches in time and pass on none of their events."""
     lists = [page(secret("a", 1)), *[Unreachable("no answer")] * away, page(version=50)]
-    async with Watcher(lists, [[ENDS]]) as watcher:
+    async with watching(lists, [[ENDS]]) as watcher:
         await asyncio.sleep(9 * 60)
         assert watcher.version_of("a") == "1"
         longest = 0.0
@@ -294,7 +298,7 @@ async def test_what_is_gone_is_known_after_ten_minutes_where_watches_end_in_time
 
 async def test_after_silence_the_next_step_is_a_list_before_the_copy_is_stale():
     lists = [page(secret("a", 1), secret("b", 2)), page(secret("b", 9), version=50)]
-    async with Watcher(lists, [[FOREVER]]) as watcher:
+    async with watching(lists, [[FOREVER]]) as watcher:
         await asyncio.sleep(72)
         assert [watcher.version_of(x) for x in "ab"] == [None, "9"]
         longest = 0.0
@@ -310,7 +314,7 @@ async def test_a_silent_watch_over_a_dead_path_is_noticed_within_90_s():
     class Dead(Unreachable):
         pass
 
-    async with Watcher([page(), Dead("no answer")], [[FOREVER]]) as watcher:
+    async with watching([page(), Dead("no answer")], [[FOREVER]]) as watcher:
         await asyncio.sleep(91)
         assert watcher.reflector.state.stale(watcher.clock.now())
         assert "no answer" in watcher.reflector.trouble
@@ -325,7 +329,7 @@ CUT_SOON = [20, Unreachable("cut")]
     ids=["nothing", "its end, at once", "nothing, until it is cut again"],
 )
 async def test_a_path_that_opens_watches_and_passes_nothing_of_them_is_no_contact(passed):
-    async with Watcher([page(), Unreachable("no answer")], [passed]) as watcher:
+    async with watching([page(), Unreachable("no answer")], [passed]) as watcher:
         await asyncio.sleep(91)
         assert watcher.reflector.state.stale(watcher.clock.now())
         await asyncio.sleep(3600)
@@ -333,7 +337,7 @@ async def test_a_path_that_opens_watches_and_passes_nothing_of_them_is_no_contac
 
 
 async def test_a_server_that_ends_each_watch_at_once_is_listed_anew():
-    async with Watcher([page(), page(secret("a", 9))], [[]]) as watcher:
+    async with watching([page(), page(secret("a", 9))], [[]]) as watcher:
         await asyncio.sleep(60)
         assert watcher.version_of("a") == "9"
         await asyncio.sleep(600)
@@ -343,7 +347,7 @@ async def test_a_server_that_ends_each_watch_at_once_is_listed_anew():
 
 async def test_an_event_that_is_too_long_to_be_read_is_passed_by_with_a_list():
     endless = LimitExceeded("size", "an event of more than 16 MiB")
-    async with Watcher([page(), page(secret("a", 9), version=50)], [[5, endless], [ENDS]]) as w:
+    async with watching([page(), page(secret("a", 9), version=50)], [[5, endless], [ENDS]]) as w:
         await asyncio.sleep(8)
         assert w.script.verbs() == ["list", "watch", "list", "watch"]
         assert w.script.versions()[-1] == "50"
@@ -354,7 +358,7 @@ async def test_a_cut_watch_comes_back_within_a_second_and_loses_nothing():
         [20, event("ADDED", secret("a", 21)), Unreachable("cut")],
         [0.1, event("ADDED", secret("b", 22)), FOREVER],
     ]
-    async with Watcher([page(version=20)], watches) as watcher:
+    async with watching([page(version=20)], watches) as watcher:
         await asyncio.sleep(21.5)
         assert watcher.version_of("b") == "22"
         assert watcher.script.versions() == [None, "20", "21"]
@@ -362,7 +366,7 @@ async def test_a_cut_watch_comes_back_within_a_second_and_loses_nothing():
 
 
 async def test_a_pause_that_the_server_asks_for_is_kept():
-    async with Watcher([Throttled("429", retry_after=40.0), page()], [[FOREVER]]) as watcher:
+    async with watching([Throttled("429", retry_after=40.0), page()], [[FOREVER]]) as watcher:
         await asyncio.sleep(39)
         assert len(watcher.script.asked) == 1
         await asyncio.sleep(2)
@@ -370,7 +374,7 @@ async def test_a_pause_that_the_server_asks_for_is_kept():
 
 
 async def test_a_pause_is_a_minute_at_most():
-    async with Watcher([Throttled("429", retry_after=1e8), page()], [[FOREVER]]) as watcher:
+    async with watching([Throttled("429", retry_after=1e8), page()], [[FOREVER]]) as watcher:
         await asyncio.sleep(61)
         assert watcher.reflector.state.synced
 
@@ -378,7 +382,7 @@ async def test_a_pause_is_a_minute_at_most():
 @pytest.mark.parametrize("refusal", [Forbidden("list secrets: 403"), Unauthorized("401")])
 async def test_a_refusal_that_goes_on_is_reported_as_an_error_and_retried_slowly(refusal):
     with structlog.testing.capture_logs() as logs:
-        async with Watcher([*[refusal] * 4, page()], [[FOREVER]]) as watcher:
+        async with watching([*[refusal] * 4, page()], [[FOREVER]]) as watcher:
             await asyncio.sleep(17)
             assert len(watcher.script.asked) == 3
             await asyncio.sleep(15)
@@ -395,7 +399,7 @@ STARTING = [Forbidden("403"), Throttled("429", retry_after=1.0), Expired("410")]
 
 async def test_a_server_that_was_away_and_starts_is_followed_through_all_that_it_answers():
     away = [Unreachable("refused")] * 5
-    async with Watcher([page()], [[10], *away, *STARTING, [FOREVER]]) as watcher:
+    async with watching([page()], [[10], *away, *STARTING, [FOREVER]]) as watcher:
         await asyncio.sleep(60)
         times = watcher.script.asked_at[2 + len(away) :]
         assert times[-1] - times[0] <= len(STARTING)
@@ -404,7 +408,7 @@ async def test_a_server_that_was_away_and_starts_is_followed_through_all_that_it
 
 async def test_a_server_that_starts_again_and_again_is_asked_ever_more_slowly():
     restarts = [BadAnswer("cut"), *STARTING] * 20
-    async with Watcher([page()], [*restarts, [FOREVER]]) as watcher:
+    async with watching([page()], [*restarts, [FOREVER]]) as watcher:
         await asyncio.sleep(10)
         before = len(watcher.script.asked)
         await asyncio.sleep(60)
@@ -413,7 +417,7 @@ async def test_a_server_that_starts_again_and_again_is_asked_ever_more_slowly():
 
 async def test_a_position_that_keeps_failing_is_given_up_for_a_new_list():
     poisoned = [[b"garbage"]] * 5
-    async with Watcher([page(), page(secret("a", 9))], [*poisoned, [FOREVER]]) as watcher:
+    async with watching([page(), page(secret("a", 9))], [*poisoned, [FOREVER]]) as watcher:
         await asyncio.sleep(60)
         assert watcher.script.verbs() == ["list"] + ["watch"] * 5 + ["list", "watch"]
         assert watcher.version_of("a") == "9"
@@ -421,7 +425,7 @@ async def test_a_position_that_keeps_failing_is_given_up_for_a_new_list():
 
 async def test_a_server_that_is_away_is_not_asked_for_everything_when_it_is_back():
     away = [Unreachable("refused")] * 20
-    async with Watcher([page()], [[10], *away, [bookmark(10), ENDS]]) as watcher:
+    async with watching([page()], [[10], *away, [bookmark(10), ENDS]]) as watcher:
         await asyncio.sleep(1200)
         assert watcher.script.verbs().count("list") == 1
 
@@ -431,7 +435,7 @@ async def test_a_copy_that_may_not_be_stale_is_listed_anew_where_the_server_was_
     within, lists
 ):
     away = [Unreachable("refused")] * 20
-    async with Watcher([page()], [[10], *away, [FOREVER]], lists_when_stale=True) as watcher:
+    async with watching([page()], [[10], *away, [FOREVER]], lists_when_stale=True) as watcher:
         await asyncio.sleep(within)
         assert min(watcher.script.verbs().count("list"), 2) == lists
 
@@ -445,7 +449,7 @@ BROKEN = {
 async def test_of_an_object_that_cannot_be_decoded_the_last_good_one_stays_and_it_is_said_once():
     events = [event("MODIFIED", BROKEN)] * 3 + [event("ADDED", secret("b", 13)), FOREVER]
     with structlog.testing.capture_logs() as logs:
-        async with Watcher([page(secret("a", 1))], [events]) as watcher:
+        async with watching([page(secret("a", 1))], [events]) as watcher:
             await asyncio.sleep(5)
             assert watcher.version_of("a") == "1"
             assert watcher.version_of("b") == "13"
@@ -457,7 +461,7 @@ async def test_of_an_object_that_cannot_be_decoded_the_last_good_one_stays_and_i
 
 async def test_one_bad_object_does_not_hide_the_others_of_a_list():
     lists = [page(secret("a", 1)), page(BROKEN, secret("b", 2))]
-    async with Watcher(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
+    async with watching(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
         await asyncio.sleep(5)
         assert watcher.version_of("a") == "1"
         assert watcher.version_of("b") == "2"
@@ -465,7 +469,7 @@ async def test_one_bad_object_does_not_hide_the_others_of_a_list():
 
 async def test_what_has_no_name_spoils_the_list_and_nothing_vanishes():
     lists = [page(secret("a", 1)), page({"metadata": {}}, secret("b", 2))]
-    async with Watcher(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
+    async with watching(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
         await asyncio.sleep(20)
         assert watcher.version_of("a") == "1"
         assert watcher.version_of("b") is None
@@ -478,7 +482,7 @@ FORBIDDEN = Forbidden("list scalers: 403 (Forbidden)")
 
 @pytest.mark.parametrize("denial", [NOT_SERVED, FORBIDDEN])
 async def test_what_is_denied_three_times_in_a_row_is_unavailable_and_asked_for_again(denial):
-    async with Watcher([denial] * 6 + [page(secret("a", 1))], [[FOREVER]]) as watcher:
+    async with watching([denial] * 6 + [page(secret("a", 1))], [[FOREVER]]) as watcher:
         while len(watcher.script.asked) < 3:
             assert watcher.reflector.unavailable is None
             await asyncio.sleep(0.1)
@@ -497,14 +501,14 @@ async def test_what_is_denied_three_times_in_a_row_is_unavailable_and_asked_for_
 )
 async def test_a_denial_between_other_failures_is_one_in_passing(denial, between):
     """As of an API server that starts, whose authorizer has not read the roles yet."""
-    async with Watcher([denial, denial, between] * 20, [[FOREVER]]) as watcher:
+    async with watching([denial, denial, between] * 20, [[FOREVER]]) as watcher:
         await asyncio.sleep(600)
         assert len(watcher.script.asked) > 10
         assert watcher.reflector.unavailable is None
 
 
 async def test_an_outage_makes_nothing_available_that_was_denied_before():
-    async with Watcher([FORBIDDEN] * 3 + [ServerFault("500")], [[FOREVER]]) as watcher:
+    async with watching([FORBIDDEN] * 3 + [ServerFault("500")], [[FOREVER]]) as watcher:
         await asyncio.sleep(120)
         assert watcher.reflector.unavailable == str(FORBIDDEN)
 
@@ -512,7 +516,7 @@ async def test_an_outage_makes_nothing_available_that_was_denied_before():
 @pytest.mark.parametrize("denial", [NOT_SERVED, FORBIDDEN])
 async def test_what_was_listed_once_stays_available(denial):
     lists = [page(secret("a", 1)), denial]
-    async with Watcher(lists, [Expired("410")]) as watcher:
+    async with watching(lists, [Expired("410")]) as watcher:
         await asyncio.sleep(300)
         assert watcher.reflector.unavailable is None
         assert watcher.reflector.state.synced
@@ -520,7 +524,7 @@ async def test_what_was_listed_once_stays_available(denial):
 
 
 async def test_a_kind_that_may_be_unserved_is_listed_and_never_unavailable():
-    async with Watcher([NOT_SERVED], [[FOREVER]], may_be_unserved=True) as watcher:
+    async with watching([NOT_SERVED], [[FOREVER]], may_be_unserved=True) as watcher:
         await asyncio.sleep(300)
         assert watcher.reflector.unavailable is None
         assert watcher.reflector.state.synced
@@ -558,6 +562,6 @@ PAGE, OPEN = page(secret("a", 1)), [[FOREVER]]
     ],
 )
 async def test_repeated_refusals_are_told_until_a_watch_is_open(lists, watches, told):
-    async with Watcher(lists, watches) as watcher:
+    async with watching(lists, watches) as watcher:
         await asyncio.sleep(120)
         assert watcher.refusals == told

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
-from app.core.errors import Forbidden, LeadershipLost, NotFound, Unauthorized
+from app.core.errors import BadAnswer, Forbidden, LeadershipLost, NotFound, Unauthorized
 from app.core.kube.client import ApiRequest, WatchSilent
 from app.core.kube.connections import RequestedRight
 from app.core.kube.seed_api import Budget
@@ -49,6 +51,40 @@ class Starting:
 
 async def delete(api, starting):
     await api.call(DELETION, lambda _: None, Budget.PACED, starting=starting)
+
+
+async def watch(api):
+    async with api.watch(replace(DELETION, method="GET"), silence=1.0) as lines:
+        return [line async for line in lines]
+
+
+async def command(api):
+    async with api.socket(replace(DELETION, method="GET"), ("v5.channel.k8s.io",)):
+        pass
+
+
+@pytest.mark.parametrize("way", [watch, command])
+async def test_watches_and_commands_are_begun_again_with_the_token_that_is_read_after_a_401(way):
+    world = World("t2")
+    async with api_of(world.handle, "t2") as (api, server):
+        with suppress(BadAnswer):  # it knows no WebSockets
+            await way(api)
+        assert len(server.asked) == 2
+    assert world.executed == 1
+
+
+@pytest.mark.parametrize("budget", [Budget.LEASE, Budget.PACED, None], ids=str)
+async def test_what_has_a_budget_of_its_own_waits_for_no_other(budget):
+    """Nothing is left of the normal budget; None: commands in containers."""
+    async with api_of(World().handle, qps=0.001, burst=1) as (api, server):
+        await api.call(DELETION, lambda _: None)
+        async with asyncio.timeout(1):
+            if budget is None:
+                with suppress(BadAnswer):
+                    await command(api)
+            else:
+                await api.call(DELETION, lambda _: None, budget)
+        assert len(server.asked) == 2
 
 
 async def test_who_starts_it_is_asked_before_it_is_sent():

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import ssl
 
 import pytest
 import structlog
@@ -95,7 +96,7 @@ async def test_a_ca_that_rotates_makes_a_new_context(folder):
 
 @pytest.mark.parametrize("environ", [{}, {"KUBERNETES_SERVICE_HOST": "x"}])
 async def test_outside_a_cluster_a_kubeconfig_is_asked_for(folder, environ):
-    with pytest.raises(ConfigurationError, match="--kubeconfig"):
+    with pytest.raises(ConfigurationError, match=r"KUBERNETES_SERVICE_HOST.*--kubeconfig"):
         await FileCredentials.in_cluster(Time().clock, environ, folder)
 
 
@@ -136,11 +137,16 @@ async def test_the_operators_kubeconfig_is_read_by_kubernetes_asyncio(tmp_path):
     credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
     before = await credentials.current()
     assert (before.origin, before.token) == ("https://127.0.0.1:6443", "t1")
+    assert before.context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert len(before.context.get_ca_certs()) == 1, "the CA of the file alone"
     kubeconfig(path, user={"token": "t2"})
     await credentials.refresh()
     after = await credentials.current()
     assert after.token == "t2"
     assert after.context is before.context
+    kubeconfig(path, cluster={"insecure-skip-tls-verify": True})
+    await credentials.refresh()
+    assert (await credentials.current()).context.verify_mode is ssl.CERT_NONE
 
 
 @blocking

@@ -10,7 +10,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.kube import resources
-from app.core.kube.pods import IDLE_TIMEOUT, START_DELAY, ProbedPods
+from app.core.kube.pods import IDLE_TIMEOUT, ProbedPods
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
 from app.core.tasks import Tasks
@@ -27,7 +27,6 @@ ROLE, ETCD = (
     for key, value in LABELS.items()
 )
 LABEL = "pods role=apiserver"
-LISTS = frozenset({"list"})
 
 
 class Seen:
@@ -61,10 +60,6 @@ class Seen:
     def delete(self, namespace, name):
         self.store.delete(ObjectKey("Pod", namespace, name))
 
-    def cut(self):
-        """All watches break."""
-        self.faults.pod_watch_cut(PodWatched.PODS).lift()
-
     def names(self, namespace, selector=ROLE):
         return " ".join(sorted(each.name for each in self.pods.pods(namespace, selector)))
 
@@ -82,7 +77,7 @@ class Seen:
 
     @property
     def open(self):
-        return self.world.parts.watches.open_now("Pod")
+        return self.world.watches.open_now("Pod")
 
     def sample(self, name, **labels):
         return self.metrics.registry.get_sample_value(name, labels)
@@ -139,7 +134,7 @@ async def test_all_who_are_followed_at_a_start_cost_one_list_and_one_watch(probe
             seen.put(namespace, "p")
         for namespace in many:
             seen.pods.follow(namespace)
-            await asyncio.sleep(START_DELAY / 400)
+            await asyncio.sleep(0.0025)
         await asyncio.sleep(5)
         assert all(seen.names(namespace) == "p" for namespace in many)
         assert (seen.lists, seen.open) == (1, 1)
@@ -267,10 +262,10 @@ async def test_one_that_is_followed_later_is_known_at_once_and_nothing_is_asked(
 async def test_half_of_a_list_is_never_shown(probed, monkeypatch):
     monkeypatch.setattr(resources, "PROBED_POD_PAGE", 1)
     async with probed() as seen:
-        seen.faults.seed_trouble(Trouble(latency=0.5, verbs=LISTS))
+        seen.faults.seed_trouble(Trouble(latency=0.5, verbs=frozenset({"list"})))
         seen.pods.follow(A)
         seen.pods.follow(C)
-        await asyncio.sleep(START_DELAY + 1.2)
+        await asyncio.sleep(1.2)
         seen.pods.leave(A)
         seen.pods.follow(B)  # in the middle of whose pods it is
         await asyncio.sleep(0.6)
@@ -316,94 +311,3 @@ async def test_a_right_that_is_missing_turns_one_feature_off_and_ends_nothing(pr
     told = [entry for entry in logs if entry.get("feature") == "endpoint-pods"]
     assert [entry["log_level"] for entry in told] == ["error"]
     assert sum(entry["log_level"] == "error" for entry in logs) == 3  # two may be in passing
-
-
-# Whatever happens, in whatever order.
-
-
-class Weather:
-    """Pods come, change and go, namespaces are followed and left, and watches, lists and the log suffer."""
-
-    def __init__(self, seen, chance):
-        self.seen, self.chance = seen, chance
-        self.followed = set()
-        self.troubles = []
-        self.rough = chance.choice((0.0, 0.02, 0.2))
-        """The share of what hurts the server."""
-
-    async def blow(self, things):
-        for _ in range(things):
-            roughly = self.chance.random() < self.rough
-            self.chance.choice(ROUGH if roughly else MILD)(self, self.chance.choice((A, B, C)))
-            if self.chance.random() < 0.7:
-                await asyncio.sleep(self.chance.choice((0.0, 0.02, 0.1, 0.5)))
-
-    def put(self, namespace):
-        self.seen.put(namespace, f"{namespace[-1]}{self.chance.randrange(4)}")
-
-    def delete(self, namespace):
-        if mine := self.seen.store.list("Pod", namespace):
-            self.seen.delete(namespace, self.chance.choice(mine)["metadata"]["name"])
-
-    def follow(self, namespace):
-        self.followed.add(namespace)
-        self.seen.pods.follow(namespace)
-
-    def leave(self, namespace):
-        self.followed.discard(namespace)
-        self.seen.pods.leave(namespace)
-
-    def trouble(self, **more):
-        """Another one than before."""
-        while self.troubles:
-            self.troubles.pop().lift()
-        self.troubles.append(self.seen.faults.seed_trouble(Trouble(**more)))
-
-    def pace(self, _):
-        self.trouble(latency=self.chance.choice((0.01, 0.3, 1.0)), verbs=LISTS)
-
-    def fail(self, _):
-        self.trouble(error_rate=self.chance.choice((0.0, 0.5)), verbs=LISTS | {"watch"})
-
-    def cut(self, _):
-        self.seen.cut()
-
-    def forget(self, _):
-        self.seen.store.compact("Pod")
-        self.seen.cut()
-
-    async def calm(self):
-        """Nothing happens until everything must have been heard of."""
-        self.trouble()
-        await asyncio.sleep(100)
-
-    def there(self, namespace):
-        found = self.seen.store.list("Pod", namespace) if namespace in self.followed else ()
-        return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in found}
-
-
-MILD = (
-    *[Weather.put] * 4,
-    *[Weather.delete] * 3,
-    *[Weather.follow] * 3,
-    Weather.leave,
-    Weather.leave,
-    Weather.pace,
-)
-ROUGH = (Weather.cut, Weather.forget, Weather.fail)
-
-
-@pytest.mark.parametrize("seed", range(20))
-async def test_in_the_end_exactly_the_pods_that_there_are_are_seen(probed, monkeypatch, seed):
-    chance = Random(seed)
-    monkeypatch.setattr(resources, "PROBED_POD_PAGE", chance.choice((1, 2, 100)))
-    async with probed(watch_delay=chance.choice((0.0, 0.05, 0.3))) as seen:
-        weather = Weather(seen, chance)
-        for _ in range(6):
-            await weather.blow(60)
-            await weather.calm()
-            for namespace in (A, B, C):
-                known = seen.pods.pods(namespace, ROLE)
-                there = {each.name: each.resource_version for each in known}
-                assert there == weather.there(namespace)
-                assert seen.synced(namespace) is (namespace in weather.followed)

@@ -158,6 +158,16 @@ async def test_a_list_that_failed_on_its_way_does_not_count_as_heard():
         assert seed.heard.relisted[1].changed == (ETCD,)
 
 
+@pytest.mark.parametrize("to", [API.service, "another", None])
+async def test_a_slice_that_changes_hands_is_told_of_both_services(to):
+    moved = event("MODIFIED" if to == API.service else "DELETED", up(version=21, service=to))
+    async with seed_on(watched([1, moved, FOREVER], lists=[listed(SLICES, up())])) as seed:
+        await asyncio.sleep(2)
+        joined = {API: True} if to == API.service else {}
+        assert dict(seed.heard.changes) == {ETCD: False} | joined
+        assert list(seed.services()) == list(joined)
+
+
 async def test_a_slice_that_moved_while_nobody_watched_is_told_of_both():
     after = listed(SLICES, up(version=21, service=API.service), up("api-1", 2, service=API.service))
     first = listed(SLICES, down(), up("api-1", 2, service=API.service))

@@ -132,20 +132,3 @@ async def test_the_weeders_own_requests_leave_the_seeds_budget_alone():
             assert await seed.any_pod(SELECTOR)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(seed.any_pod(SELECTOR), 0.1)
-
-
-async def test_a_watch_that_is_cancelled_while_it_lists_leaves_no_connection_behind():
-    async with seed_of(World()) as seed:
-        watch = seed.watch_pods(NS, None, lambda name: None, admit_all)
-
-        async def stuck(asked):
-            await asked.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
-            await asked.hang()
-
-        seed.server.handler = stuck
-        task = asyncio.ensure_future(watch.run())
-        await until(lambda: len(seed.server.asked) == 1)
-        await asyncio.sleep(0.05)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await until(lambda: seed.server.open == 0, within=0.5)

@@ -70,7 +70,7 @@ class Replica:
         return self.core.metrics.registry.get_sample_value(name, labels)
 
     def there(self, kind: str, name: str, namespace: str = SHOOT) -> bool:
-        return self.world.parts.store.find(ObjectKey(kind, namespace, name)) is not None
+        return self.world.store.find(ObjectKey(kind, namespace, name)) is not None
 
 
 class Lab(SeedLab):

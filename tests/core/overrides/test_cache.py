@@ -166,21 +166,6 @@ async def test_each_feature_is_on_or_off_by_itself(lab):
     assert replica.acting() is not None
 
 
-async def test_definitions_that_are_deleted_take_everything_with_them(lab):
-    replica = await lab.started()
-    await replica.pause()
-    await replica.ask()
-    fault = replica.world.faults.crds_removed()
-    await lab.clock.sleep(60)
-    assert (replica.acting(), replica.cache.effective(SHOOT).hold) == (None, None)
-    assert replica.cache.features_off().keys() == {"pauses", "scalerequests"}
-    fault.lift()
-    await lab.clock.sleep(60)
-    assert replica.cache.features_off() == {}
-    await replica.pause()
-    assert replica.acting() is not None
-
-
 @pytest.mark.parametrize("trouble", ["forbidden", "away", "cut"])
 async def test_what_cannot_be_read_any_more_stays_as_it_was_and_is_reported(lab, trouble):
     replica = await lab.started()

@@ -47,14 +47,14 @@ class Acknowledged:
         self.ended: list[Pause] = []
         self.requests: list[tuple[str, str]] = []
         self.seen: defaultdict[ObjectKey, list[Any]] = defaultdict(list)
-        real = world.parts.store._put
+        real = world.store._put
 
         def put(happened, key, body, *rest):
             made = real(happened, key, body, *rest)
             self.seen[key].append(made)
             return made
 
-        world.parts.store._put = put
+        world.store._put = put
 
     def was_there(self, pause):
         key = ObjectKey("Pause", pause.id.namespace, API_PAUSE)
@@ -128,14 +128,12 @@ async def test_nothing_that_was_acknowledged_is_lost_whatever_the_order(lab):
     await asyncio.gather(*(people(number) for number in range(NAMESPACES)))
     assert min(len(told.pauses), len(told.ended), len(told.requests)) > 100
     assert [each for each in told.pauses if not told.was_there(each)] == []
-    uids = {each["metadata"]["uid"] for each in world.parts.store.list("Pause")}
+    uids = {each["metadata"]["uid"] for each in world.store.list("Pause")}
     assert [each for each in told.ended if each.id.uid in uids] == []
     made = [ObjectKey("ScaleRequest", namespace, name) for namespace, name in told.requests]
     assert len(set(made)) == len(made)
-    assert [key for key in made if world.parts.store.find(key) is None] == []
+    assert [key for key in made if world.store.find(key) is None] == []
     await lab.clock.sleep(60)
-    there = {
-        each["metadata"]["uid"]: each["spec"]["reason"] for each in world.parts.store.list("Pause")
-    }
+    there = {each["metadata"]["uid"]: each["spec"]["reason"] for each in world.store.list("Pause")}
     for each in replicas:
         assert {p.id.uid: p.reason for p in each.cache.all_pauses()} == there

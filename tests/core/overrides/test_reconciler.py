@@ -16,7 +16,7 @@ DAY = 86_400.0
 
 
 def status(replica, name="api", namespace=SHOOT):
-    return replica.world.parts.store.get(ObjectKey("Pause", namespace, name)).get("status") or {}
+    return replica.world.store.get(ObjectKey("Pause", namespace, name)).get("status") or {}
 
 
 async def test_a_pause_is_reported_once_when_it_begins_and_when_it_ends(lab):
@@ -209,7 +209,7 @@ async def test_a_pause_is_deleted_an_hour_after_its_end(lab, after, there):
 
 async def test_requests_are_deleted_a_day_after_their_hold_but_for_the_last_five_of_a_shoot(lab):
     replica = await lab.started(leads=True)
-    store = replica.world.parts.store
+    store = replica.world.store
     yesterday = rfc3339(replica.now - DAY)
     for number in range(8):
         name = f"r{number}"
@@ -217,7 +217,7 @@ async def test_requests_are_deleted_a_day_after_their_hold_but_for_the_last_five
             "ScaleRequest", SHOOT, name, direction="Up", reason="r", hold="10m"
         )
         done = {"status": {"phase": "Succeeded", "endedAt": yesterday}}
-        replica.world.parts.write(ObjectKey("ScaleRequest", SHOOT, name), done, "dwd", status=True)
+        replica.world.write(ObjectKey("ScaleRequest", SHOOT, name), done, "dwd", status=True)
         await lab.clock.sleep(1)
     await lab.clock.sleep(580)
     assert len(store.list("ScaleRequest", SHOOT)) == 8

@@ -46,7 +46,7 @@ async def test_a_pause_of_the_api_is_an_object_of_that_name_with_the_caller_as_v
     assert before is None
     assert (after.author, after.verified, after.id.name) == ("alice", True, "api")
     assert after.until - replica.now == pytest.approx(60, abs=0.6)
-    found = replica.world.parts.store.get(PAUSE)
+    found = replica.world.store.get(PAUSE)
     name = replica.process.adapters.identity
     assert found["metadata"]["annotations"] == {
         "dependency-watchdog.gardener.cloud/created-by": name
@@ -56,11 +56,11 @@ async def test_a_pause_of_the_api_is_an_object_of_that_name_with_the_caller_as_v
 async def test_another_pause_of_the_api_replaces_it_and_leaves_the_labels_of_others(lab):
     replica = await lab.started()
     first = await replica.pause()
-    replica.world.parts.write(PAUSE, {"metadata": {"labels": {"a": "b"}}}, "kubectl")
+    replica.world.write(PAUSE, {"metadata": {"labels": {"a": "b"}}}, "kubectl")
     await lab.clock.sleep(1)
     before, after = await replica.service.set_pause(SHOOT, replica.wish(Scope.SCALE_DOWN))
     assert (before.id.uid, after.id.uid, after.scope) == (first.id.uid,) * 2 + (Scope.SCALE_DOWN,)
-    assert replica.world.parts.store.get(PAUSE)["metadata"]["labels"] == {"a": "b"}
+    assert replica.world.store.get(PAUSE)["metadata"]["labels"] == {"a": "b"}
 
 
 async def test_a_pause_of_all_shoots_is_in_the_own_namespace(lab):
@@ -148,7 +148,7 @@ async def test_so_is_a_request_which_is_never_made_twice(lab, monkeypatch, lost)
         600.0,
         OperationPhase.PENDING,
     )
-    assert len(replica.world.parts.store.list("ScaleRequest", SHOOT)) == 1
+    assert len(replica.world.store.list("ScaleRequest", SHOOT)) == 1
 
 
 async def test_what_never_gets_through_is_given_up_after_three_tries(lab, monkeypatch):
@@ -186,7 +186,7 @@ async def test_a_status_that_meets_another_is_refused_and_the_other_is_known_the
     made = await replica.ask()
     replica.world.faults.overrides_watch_stalled()
     key = ObjectKey("ScaleRequest", SHOOT, made.id.name)
-    replica.world.parts.write(key, {"status": {"phase": "Cancelled"}}, "kubectl", status=True)
+    replica.world.write(key, {"status": {"phase": "Cancelled"}}, "kubectl", status=True)
     with pytest.raises(Conflict):
         await replica.service.set_status(made, made, starting=lambda: None)
     (known,) = replica.cache.requests(SHOOT)
@@ -202,7 +202,7 @@ async def test_starting_may_forbid_a_request_at_the_last_moment(lab):
     spec = (await replica.ask()).spec
     with pytest.raises(LeadershipLost):
         await replica.service.request_scaling(SHOOT, spec, starting=starting)
-    assert len(replica.world.parts.store.list("ScaleRequest", SHOOT)) == 1
+    assert len(replica.world.store.list("ScaleRequest", SHOOT)) == 1
 
 
 @pytest.mark.parametrize("why", ["dry run", "absent", "forbidden"])
@@ -243,4 +243,4 @@ async def test_a_creation_that_was_taken_for_lost_and_comes_late_is_found_under_
     monkeypatch.setattr(replica.requests, "read", read_before_it_comes)
     made = await replica.ask()
     assert made.id.name == late[0].id.name
-    assert len(replica.world.parts.store.list("ScaleRequest", SHOOT)) == 1
+    assert len(replica.world.store.list("ScaleRequest", SHOOT)) == 1

@@ -14,6 +14,7 @@ from app.core.clock import Clock
 from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG
+from app.simulation.manifests import SECRET_NAME
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import ObjectKey
 from app.simulation.workloads import PodTimes
@@ -31,7 +32,7 @@ class Landscape:
         self.world, self.servers, self.session = world, servers, session
 
     def shoot_config(self, name=SHOOT):
-        secret = self.world.store.get(ObjectKey("Secret", name, self.world.parts.secret_name))
+        secret = self.world.store.get(ObjectKey("Secret", name, SECRET_NAME))
         return yaml.safe_load(_decoded(secret["data"]["kubeconfig"]))
 
     async def ask(self, path, config=None, token=None, *, method="GET", body=None):
