@@ -312,14 +312,12 @@ class _ServiceRecoveries:
         """The recovery that has not ended; None if there is none."""
         return self.current if self.current is not None and self.current.running else None
 
-    def leave(self) -> None:
-        """Moves the current recovery to the past."""
-        past = [
-            each.status() if isinstance(each, RecoveryRunner) and each.over else each
-            for each in self.past
-        ]
-        self.past.clear()
-        self.past.extend(past if self.current is None else [*past, self.current])
+    def leave(self, ended: RecoveryRunner) -> None:
+        """Moves the current recovery, which has ended, to the past."""
+        for number, each in enumerate(self.past):
+            if isinstance(each, RecoveryRunner) and each.over:
+                self.past[number] = each.status()
+        self.past.append(ended)
         self.current = self.task = None
 
 
@@ -395,13 +393,13 @@ class RecoveryRegistry:
     def end(self, key: ServiceKey, why: End) -> None:
         """Ends the recovery of a service; deletions that were sent are finished."""
         service = self._services.get(key)
-        if service is None or service.current is None:
+        if service is None or (ended := service.current) is None:
             return
-        service.current.finish(why)
+        ended.finish(why)
         if service.task is not None:
             service.task.cancel()
-        self._unsettled = [each for each in (*self._unsettled, service.current) if not each.settled]
-        service.leave()
+        self._unsettled = [each for each in (*self._unsettled, ended) if not each.settled]
+        service.leave(ended)
 
     def end_all(self, why: End) -> None:
         for key in tuple(self._services):

@@ -11,8 +11,7 @@ import pytest_asyncio
 from app.core.errors import Conflict, Invalid, NotFound
 from app.core.kube import reflector
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, CustomObjects
-from app.core.model.instants import parse_rfc3339
-from app.core.model.overrides import LONGEST, ObjectId, Pause, ScaleRequest, Scope
+from app.core.model.overrides import ObjectId, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec, StepPhase
 from app.core.model.workloads import Direction, ResourceRef
 from tests.contract.arena import KINDS, REAL_TIME, until
@@ -156,22 +155,6 @@ async def test_a_change_has_a_version_of_its_own_and_keeps_what_others_wrote(
     assert found["metadata"]["annotations"] == {"example.org/x": "1", CREATED_BY: PROCESS}
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["gone", "made anew"])
-async def test_a_change_of_what_is_gone_is_a_conflict(peopling, wanted, again):
-    made = await peopling.pauses.create(wanted)
-    await peopling.delete("Pause", "api")
-    if again:
-        await peopling.make("Pause", "api", reason="another one")
-    for write in (
-        peopling.pauses.change(made, replace(wanted, reason="other")),
-        peopling.pauses.set_status(made, made),
-    ):
-        with pytest.raises(Conflict):
-            await write
-    found = await peopling.find("Pause", "api")
-    assert (found and found["spec"]["reason"]) == ("another one" if again else None)
-
-
 async def test_the_progress_of_a_request_is_written_read_and_taken_back(peopling, asked):
     made = await peopling.requests.create(asked)
     assert (made.phase, made.spec, made.verified) == (OperationPhase.PENDING, asked.spec, True)
@@ -225,29 +208,6 @@ async def test_a_deletion_is_of_the_object_that_was_seen(peopling, here, wanted)
         await peopling.pauses.delete(made)
     assert (await peopling.find("Pause", "api"))["spec"]["reason"] == "another one"
     await shows(peopling.pauses, here, {"api": "another one"})
-
-
-async def test_what_people_make_edit_and_delete_shows_and_is_told(peopling, here):
-    pauses, told = peopling.pauses, []
-    pauses.subscribe(lambda namespace, name: told.append((namespace, name)))
-    await peopling.make("Pause", "p")
-    await shows(pauses, here, {"p": "a test"})
-    pause = pauses.of(here)["p"]
-    assert (pause.scope, pause.author, pause.verified) == (Scope.ALL, "unknown", False)
-    assert pause.until == pause.created_at + LONGEST
-    until_then = "2030-03-17T19:46:40+02:00"
-    await peopling.edit("Pause", "p", reason="other", until=until_then, author="joe")
-    await shows(pauses, here, {"p": "other"})
-    pause = pauses.of(here)["p"]
-    assert (pause.until, pause.author) == (parse_rfc3339(until_then), "joe")
-    await peopling.make("Pause", "q")
-    await peopling.delete("Pause", "p")
-    await shows(pauses, here, {"q": "a test"})
-    assert set(told) == {(here, "p"), (here, "q")}
-    await peopling.make("ScaleRequest", "s", direction="Up", hold="1h30m")
-    await until(lambda: "s" in peopling.requests.of(here), "the request is shown")
-    spec = peopling.requests.of(here)["s"].spec
-    assert spec == ScaleSpec(Direction.UP, "a test", "unknown", 5_400.0)
 
 
 async def test_the_objects_go_with_their_definitions_and_come_back_with_them(arena, peopling, here):

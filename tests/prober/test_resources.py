@@ -108,6 +108,8 @@ async def test_a_kind_without_scale_fails_and_the_others_go_on(lab):
         await harness.run(90)
         assert harness.replicas() == (0, 0, 0)
         assert "no scale" in harness.told("ScalingFailed")[0].message
+        shown = await harness.prober.dependents.live(SHOOT)
+        assert [ref for ref, view in shown.items() if view is None] == [other]
 
 
 async def test_forbidden_scale_of_another_kind_fails_with_its_count_kept(lab):

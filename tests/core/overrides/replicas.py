@@ -103,7 +103,12 @@ class Lab(SeedLab):
             clusters=lambda: clusters[0],
         )
         OverrideGauges(
-            core.metrics, cache, core.clock, leading=lambda: leading[0], ignored=lambda: 3
+            core.metrics,
+            cache,
+            core.clock,
+            leading=lambda: leading[0],
+            concerns_a_shoot=reconciler.concerns_a_shoot,
+            ignored=lambda: 3,
         )
         made = Replica(
             world,

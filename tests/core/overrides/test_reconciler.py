@@ -110,6 +110,9 @@ async def test_a_pause_where_there_is_no_shoot_is_reported_once_as_without_effec
     replica.world.people.create("Pause", "kube-system", "lost", reason="r")
     await lab.clock.sleep(60)
     assert len(replica.told("PauseIgnored")) == 1
+    ends = {"namespace": "kube-system", "kind": "pause"}
+    assert replica.sample("dwd_override_expiry_timestamp_seconds", **ends) is None
+    assert active(replica, "pause") == 0, "no metric says that it is in force"
     replica.world.people.delete("Pause", "kube-system", "lost")
     await lab.clock.sleep(1)
     assert {each.reason for each in replica.notices} == {"PauseIgnored"}
