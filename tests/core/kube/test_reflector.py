@@ -427,6 +427,25 @@ async def test_a_copy_that_may_not_be_stale_is_listed_anew_where_the_server_was_
         assert min(watcher.script.verbs().count("list"), 2) == lists
 
 
+@pytest.mark.parametrize(("size", "apart"), [(100_000, True), (1, False)], ids=["long", "short"])
+async def test_long_objects_that_come_in_one_turn_of_the_loop_are_decoded_in_turns_of_their_own(
+    monkeypatch, size, apart
+):
+    turns, decoded_in, decode = [0], [], seed_objects.secret
+
+    def noting(raw):
+        decoded_in.append(len(turns))
+        asyncio.get_running_loop().call_soon(turns.append, 0)
+        return decode(raw)
+
+    monkeypatch.setattr(seed_objects, "secret", noting)
+    events = [1, event("ADDED", secret("a", 11, "YQ==" * size)), FOREVER]
+    async with watching([page()], [events]), watching([page()], [events]):
+        await asyncio.sleep(2)
+    first, second = decoded_in
+    assert (first != second) is apart
+
+
 BROKEN = {
     "metadata": {"name": "kubeconfig", "namespace": "a", "resourceVersion": "12"},
     "data": "canary",
