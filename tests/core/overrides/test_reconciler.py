@@ -186,8 +186,9 @@ async def test_a_new_leader_reports_only_what_no_leader_has_seen(lab):
     replica.leadership.become(leading=False)
     await lab.clock.sleep(1)
     await following.pause(None)
+    await lab.clock.sleep(2)
     following.leadership.become(leading=True)
-    await lab.clock.sleep(1)
+    await lab.clock.sleep(0.5)
     assert [each.namespace for each in following.told("PauseStarted")] == ["_all"]
 
 
