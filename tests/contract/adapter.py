@@ -72,11 +72,6 @@ class Adapter:
         store = LeaseStore(self.api, namespace, ELECTION)
         return LeaseElection(store, identity, TIMES, self._clock, self.metrics, Random(identity))
 
-    def restarts(self, watch: str, reason: str) -> float:
-        """How often a watch was interrupted for this reason."""
-        counter = self.metrics.watch_restarts.labels(watch, reason)
-        return float(counter._value.get())
-
     async def list_anew(self, told_before: float) -> None:
         """Waits until the watch of Secrets was told that its position is too old, and listed anew at once.
 
@@ -90,7 +85,8 @@ class Adapter:
     @property
     def expired(self) -> float:
         """How often the watch of Secrets was told that its position is too old."""
-        return self.restarts("secrets", "Expired")
+        counter = self.metrics.watch_restarts.labels("secrets", "Expired")
+        return float(counter._value.get())
 
 
 class Relayed:

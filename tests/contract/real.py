@@ -2,13 +2,11 @@
 
 import asyncio
 import base64
-import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -134,23 +132,16 @@ class RealShoot:
         self._token = await self._plane.api.token_of("kube-system", PROBE)
         self._ways = {route: Proxy(self._plane.port) for route in Route}
         await all_of(way.start() for way in self._ways.values())
-        self.user = self._plane.api.as_user(self._token)
 
     async def end(self) -> None:
-        await self.user.close()
         await all_of(way.stop() for way in self._ways.values())
         await self._plane.api.delete(NODES)
         await self._plane.api.delete(KINDS["Lease"].path(NODE_LEASES))
 
-    def secret(self, **changes: Any) -> SecretView:
-        ca = changes.get("ca", self._plane.authority.pem)
-        route = changes.get("route", Route.INTERNAL)
-        server = changes.get("server", self._ways[route].url)
-        config = json.loads(objects.kubeconfig(self._namespace, server, ca, self._token))
-        config["users"][0]["user"] = changes.get(
-            "user", {"token": changes.get("token", self._token)}
-        )
-        content = changes.get("content", json.dumps(config).encode())
+    def secret(self, route: Route = Route.INTERNAL, content: bytes | None = None) -> SecretView:
+        ca, url = self._plane.authority.pem, self._ways[route].url
+        right = objects.kubeconfig(self._namespace, url, ca, self._token)
+        content = content or right.encode()
         return SecretView(self._namespace, f"a{next(_numbers)}", content, route)
 
     @asynccontextmanager

@@ -5,7 +5,6 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
-from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
@@ -76,13 +75,12 @@ class ServedShoot:
         self._world, self._server = world, server
         self.admin = StoreAdmin(world.clock, server.store, manifests.LEASES)
 
-    def secret(self, **changes: Any) -> SecretView:
-        """The Secret that leads to it by `route`; `token`, `user`, `content` or `server` instead of what is right."""
-        server, route = self._server, changes.get("route", Route.INTERNAL)
-        user = changes.get("user", {"token": changes.get("token", server.newest_token)})
-        url = changes.get("server", self._world.place.url(server.namespace, route))
-        content = manifests.kubeconfig(server.namespace, url, server.authority(route), user)
-        content = changes.get("content", content)
+    def secret(self, route: Route = Route.INTERNAL, content: bytes | None = None) -> SecretView:
+        """The Secret that leads to it by `route`; `content` instead of what is right."""
+        server = self._server
+        url = self._world.place.url(server.namespace, route)
+        user, authority = {"token": server.newest_token}, server.authority(route)
+        content = content or manifests.kubeconfig(server.namespace, url, authority, user)
         return SecretView(server.namespace, f"a{next(_versions)}", content, route)
 
     @asynccontextmanager
