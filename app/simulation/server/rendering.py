@@ -99,8 +99,6 @@ def listed(resource: ServedResource, page: "StoredPage", *, partially: bool) -> 
     metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
     if page.continues or not (partially or resource.kind in TYPED):
         metadata["continue"] = page.continues
-    if page.remaining is not None:
-        metadata["remainingItemCount"] = page.remaining
     kind = "PartialObjectMetadataList" if partially else f"{resource.kind}List"
     render = partial if partially else item
     return {
