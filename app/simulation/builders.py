@@ -65,6 +65,8 @@ CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
 )
 # How many changes of each kind the seed's store remembers; a real API server remembers several minutes.
 _SEED_LOG: Final = 20_000
+# Seconds after which a Lease has expired, with the usual grace period.
+_EXPIRY: Final = 30.0
 
 
 # When an outage can be known at the earliest: only a simulation knows when each kubelet really renewed.
@@ -416,7 +418,6 @@ class World:
         namespace: str,
         *,
         limit: float = 0.6,
-        grace: float = 40.0,
         since: float = float("-inf"),
     ) -> float | None:
         """Returns the first instant from `since` on at which an outage can be known; None if it has not been reached.
@@ -426,7 +427,7 @@ class World:
         return known_at(
             self.candidates(namespace),
             limit=limit,
-            expiry=0.75 * grace,
+            expiry=_EXPIRY,
             now=self.clock.now(),
             since=since,
         )

@@ -1,12 +1,11 @@
 """Users, tokens and permissions in a simulated seed."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Final, NamedTuple
 
-from app.core.model.callers import AUDIENCE, GROUP, Role
+from app.core.model.callers import AUDIENCE, GROUP
 
 OPERATOR: Final = "operator"
 WATCHDOG: Final = "dependency-watchdog"
@@ -46,26 +45,6 @@ class Right(NamedTuple):
     """The API group; ignored for a nonResourceURL."""
 
 
-_PEOPLES: Final = ("pauses", "scalerequests")
-# What the roles of the chart allow callers of the API, as verbs and resources; each role includes those before it.
-_RIGHTS: Final[Mapping[Role, tuple[tuple[str, tuple[str, ...]], ...]]] = {
-    Role.VIEWER: (
-        ("get list", ("shoots",)),
-        ("get list watch", _PEOPLES),
-        ("get", ("audit", "config")),
-    ),
-    Role.OPERATOR: (
-        ("create", ("shoots/probe", "shoots/recoveries")),
-        ("update delete", ("shoots/ignore-scaling",)),
-        ("create update patch delete", ("pauses",)),
-    ),
-    Role.ADMIN: (
-        ("update", ("config", "scalerequests/force")),
-        ("create delete", ("scalerequests",)),
-    ),
-}
-
-
 class SimulatedIdentities:
     """Tokens and permissions that a test or the demo defines."""
 
@@ -100,18 +79,6 @@ class SimulatedIdentities:
     ) -> None:
         """Grants a permission to a user or a group."""
         self._rights.add(Right(who, verb, resource, namespace, group))
-
-    def bind(self, who: str, role: Role) -> None:
-        """Binds a role of the chart to a user or a group, in all namespaces."""
-        roles = list(Role)
-        for included in roles[: roles.index(role) + 1]:
-            for verbs, resources in _RIGHTS[included]:
-                for verb, resource in product(verbs.split(), resources):
-                    self.grant(who, verb, resource)
-
-    def revoke(self, who: str, verb: str, resource: str) -> None:
-        """Revokes a permission granted for all namespaces."""
-        self._rights.discard(Right(who, verb, resource))
 
     def review(
         self, token: str, audiences: Collection[str], now: float = -math.inf

@@ -242,7 +242,6 @@ class ShootServer:
         self.api = api
         self.store = Store()
         self.lease_duration = lease_duration
-        self.url = self._place.url(namespace)
         self._routes = tuple(routes)
         self._authorities: dict[Route, str] = {}
         self.show(place.authority(namespace))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 
 import pytest
@@ -91,6 +91,34 @@ class Adapter:
     def expired(self) -> float:
         """How often the watch of Secrets was told that its position is too old."""
         return self.restarts("secrets", "Expired")
+
+
+class Relayed:
+    """An arena whose server is behind a relay: what becomes of watches there."""
+
+    proxy: Proxy
+    adapter: Adapter
+
+    async def forget(self) -> None:
+        """The server forgets what happened until now, to kinds of which it has no cache."""
+        raise NotImplementedError
+
+    def watches_cut(self) -> AbstractAsyncContextManager[None]:
+        """All watches end, and none can be opened."""
+        return self.proxy.down()
+
+    def watches_stalled(self) -> AbstractAsyncContextManager[None]:
+        """All watches that are open deliver nothing more."""
+        return self.proxy.frozen()
+
+    @asynccontextmanager
+    async def watches_expired(self) -> AsyncIterator[None]:
+        """As `watches_cut`, and at its end the server has forgotten what happened in it."""
+        before = self.adapter.expired
+        async with self.proxy.down():
+            yield
+            await self.forget()
+        await self.adapter.list_anew(before)
 
 
 def hurried(patch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation.traffic import ConnectionLoss
-from tests.contract.adapter import Adapter
+from tests.contract.adapter import Adapter, Relayed
 from tests.contract.arena import ELECTION, KINDS, NODE_LEASES, POLICY, Json, permissions_of, whole
 from tests.contract.proxy import Proxy
 from tests.contract.served import ServedArena
@@ -176,7 +176,7 @@ class RealShoot:
             await self._plane.recover()
 
 
-class RealArena:
+class RealArena(Relayed):
     """A namespace in the seed, and an account of the watchdog's own."""
 
     admin_token = ADMIN
@@ -238,20 +238,6 @@ class RealArena:
 
     async def drop_lease(self) -> None:
         await self.api.delete(KINDS["Lease"].path(self.garden, ELECTION))
-
-    def watches_cut(self):
-        return self.proxy.down()
-
-    def watches_stalled(self):
-        return self.proxy.frozen()
-
-    @asynccontextmanager
-    async def watches_expired(self) -> AsyncIterator[None]:
-        before = self.adapter.expired
-        async with self.proxy.down():
-            yield
-            await self.forget()
-        await self.adapter.list_anew(before)
 
     async def forget(self) -> None:
         """The server forgets what happened until now, to kinds of which it has no cache."""

@@ -26,7 +26,7 @@ from app.simulation.shoot import ShootServer
 from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ConnectionLoss, Trouble
 from app.simulation.workloads import PodPace
-from tests.contract.adapter import Adapter
+from tests.contract.adapter import Adapter, Relayed
 from tests.contract.arena import ELECTION, GARDEN, KINDS, POLICY, SCALER, Json, whole
 from tests.contract.proxy import Proxy
 
@@ -97,7 +97,7 @@ class ServedShoot:
         return during(self._world.faults.storage_away(self._server.namespace))
 
 
-class ServedArena:
+class ServedArena(Relayed):
     """A world behind its own servers."""
 
     namespace = "shoot--contract--a"
@@ -166,23 +166,6 @@ class ServedArena:
     def candidate(self, identity: str) -> LeaseElection:
         """One more candidate for the same Lease."""
         return self.adapter.candidate(identity, GARDEN)
-
-    def watches_cut(self):
-        """All watches end, and none can be opened."""
-        return self.proxy.down()
-
-    def watches_stalled(self):
-        """All watches that are open deliver nothing more."""
-        return self.proxy.frozen()
-
-    @asynccontextmanager
-    async def watches_expired(self) -> AsyncIterator[None]:
-        """As `watches_cut`, and at its end the server has forgotten what happened in it."""
-        before = self.adapter.expired
-        async with self.proxy.down():
-            yield
-            await self.forget()
-        await self.adapter.list_anew(before)
 
     async def forget(self) -> None:
         """The server forgets what happened until now, to kinds of which it has no cache."""

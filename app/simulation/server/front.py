@@ -223,7 +223,7 @@ class ServerFront:
         fits = bool(target.name) is (verb != "create") and not (verb == "delete" and target.part)
         if verb not in resource.verbs or not fits:
             raise NotAllowed
-        body = await body_of(request, PATCHES if rendering.is_typed(resource.kind) else (MERGE,))
+        body = await body_of(request, PATCHES if resource.kind in rendering.TYPED else (MERGE,))
         strict = is_strict(request.query, verb)
         wanted = WriteRequest(
             verb, resource, target, body, user, self._premise.clock.now(), strict=strict

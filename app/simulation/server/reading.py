@@ -92,8 +92,6 @@ class StoredPage(NamedTuple):
     version: int
     continues: str = ""
     """The continue token; empty for the last page."""
-    remaining: int | None = None
-    """The number of remaining items; None on the last page, or if a selector makes it unknown."""
 
 
 class _Snapshot(NamedTuple):
@@ -136,32 +134,20 @@ class StoreReader:
                     status=410,
                 )
         else:
-            snapshot, begin = self._snapshot(resource, target, options), 0
+            found = self._store.list(resource.kind, target.namespace or None)
+            if options.labels or options.fields:
+                found = tuple(filter(chooser(options.labels, options.fields, resource), found))
+            snapshot, begin = _Snapshot(target, found, self._store.version), 0
             token = str(next(self._numbers))
         end = begin + options.limit if options.limit > 0 else len(snapshot.items)
-        remaining = len(snapshot.items) - end
-        if remaining <= 0:
+        if end >= len(snapshot.items):
             self._snapshots.pop(token, None)
             return StoredPage(snapshot.items[begin:end], snapshot.version)
         self._snapshots[token] = snapshot
         self._snapshots.move_to_end(token)
         while len(self._snapshots) > _KEPT:
             self._snapshots.popitem(last=False)
-        selected = bool(options.labels or options.fields)
-        return StoredPage(
-            snapshot.items[begin:end],
-            snapshot.version,
-            f"{token}.{end}",
-            None if selected else remaining,
-        )
-
-    def _snapshot(
-        self, resource: ServedResource, target: RequestedObject, options: ListOptions
-    ) -> _Snapshot:
-        found = self._store.list(resource.kind, target.namespace or None)
-        if options.labels or options.fields:
-            found = tuple(filter(chooser(options.labels, options.fields, resource), found))
-        return _Snapshot(target, found, self._store.version)
+        return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
 
     def _forgotten(self, resource: ServedResource, snapshot: _Snapshot) -> bool:
         try:

@@ -17,8 +17,8 @@ _SLICE: Final = "EndpointSlice"
 _EMPTY: Final[tuple[object, ...]] = ("", None, {}, [])
 # The fields of an EndpointSlice that are null if empty.
 _LISTS: Final = ("endpoints", "ports")
-# Built-in kinds, which a real server has Go types for; the others are custom resources.
-_TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
+TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
+"""Built-in kinds, which a real server has Go types for; the others are custom resources."""
 _SHOWN_WHEN_DELETED: Final = frozenset({"Pod", "Service"})
 
 
@@ -59,7 +59,7 @@ def shown(obj: Object) -> dict[str, Any]:
 def item(obj: Object) -> dict[str, Any]:
     """Returns an object as an item of a list, in which built-in kinds omit kind and apiVersion."""
     body = shown(obj)
-    if obj["kind"] in _TYPED:
+    if obj["kind"] in TYPED:
         del body["kind"], body["apiVersion"]
     return body
 
@@ -97,10 +97,8 @@ def scale(obj: Object) -> dict[str, Any]:
 def listed(resource: ServedResource, page: "StoredPage", *, partially: bool) -> dict[str, Any]:
     """Returns a list, or one page of it; `partially`: of metadata only."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
-    if page.continues or not (partially or resource.kind in _TYPED):
+    if page.continues or not (partially or resource.kind in TYPED):
         metadata["continue"] = page.continues
-    if page.remaining is not None:
-        metadata["remainingItemCount"] = page.remaining
     kind = "PartialObjectMetadataList" if partially else f"{resource.kind}List"
     render = partial if partially else item
     return {
@@ -109,11 +107,6 @@ def listed(resource: ServedResource, page: "StoredPage", *, partially: bool) -> 
         "metadata": metadata,
         "items": [render(served(resource, obj)) for obj in page.items],
     }
-
-
-def is_typed(kind: str) -> bool:
-    """Returns whether a kind is built in; others are custom resources."""
-    return kind in _TYPED
 
 
 def deleted(resource: ServedResource, obj: Object) -> dict[str, Any]:
@@ -166,11 +159,7 @@ def table(
     if resource.kind == "Event":
         columns = _OF_EVENTS
     elif resource.definition is not None:
-        printed = resource.definition.columns
-        own = (
-            Column(each.name, each.value, each.priority, each.type == "date") for each in printed
-        )
-        columns = (_NAME, *own)
+        columns = (_NAME, *map(_printed, resource.definition.columns))
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -219,6 +208,12 @@ def _at(*path: str, default: object = "") -> Callable[[Object], object]:
         return default if obj is None else obj
 
     return read
+
+
+def _printed(column: Mapping[str, Any]) -> Column:
+    """Returns a column of a definition, whose cells are null where an object has no value."""
+    value = _at(*column["jsonPath"].strip(".").split("."), default=None)
+    return Column(column["name"], value, column.get("priority", 0), column["type"] == "date")
 
 
 # Pods.

@@ -188,10 +188,10 @@ class MemoryServers:
         place.url(SEED)
         place.serve = self._serve
 
-    def _serve(self, name: str, route: Route, port: MemoryPort) -> None:
-        if name != SEED:
-            self._fronts.prepare(name)
-        server, api = self._fronts.server(name, route, self._loop)
+    def _serve(self, port: MemoryPort) -> None:
+        if port.name != SEED:
+            self._fronts.prepare(port.name)
+        server, api = self._fronts.server(port.name, port.route, self._loop)
         port.listen(server, api, self._loop)
 
     def credentials(self, user: str = WATCHDOG) -> "MemoryCredentials":

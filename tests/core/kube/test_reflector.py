@@ -5,6 +5,7 @@ import json
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, cast
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -310,16 +311,6 @@ async def test_after_silence_the_next_step_is_a_list_before_the_copy_is_stale():
         assert watcher.restarts("WatchSilent") == 9
 
 
-async def test_a_silent_watch_over_a_dead_path_is_noticed_within_90_s():
-    class Dead(Unreachable):
-        pass
-
-    async with watching([page(), Dead("no answer")], [[FOREVER]]) as watcher:
-        await asyncio.sleep(91)
-        assert watcher.reflector.state.stale(watcher.clock.now())
-        assert "no answer" in watcher.reflector.trouble
-
-
 CUT_SOON = [20, Unreachable("cut")]
 
 
@@ -332,6 +323,7 @@ async def test_a_path_that_opens_watches_and_passes_nothing_of_them_is_no_contac
     async with watching([page(), Unreachable("no answer")], [passed]) as watcher:
         await asyncio.sleep(91)
         assert watcher.reflector.state.stale(watcher.clock.now())
+        assert watcher.reflector.trouble == ("no answer" if passed == [FOREVER] else ANY)
         await asyncio.sleep(3600)
         assert watcher.silent_for > 3600
 
@@ -365,17 +357,12 @@ async def test_a_cut_watch_comes_back_within_a_second_and_loses_nothing():
         assert watcher.reflector.trouble is None
 
 
-async def test_a_pause_that_the_server_asks_for_is_kept():
-    async with watching([Throttled("429", retry_after=40.0), page()], [[FOREVER]]) as watcher:
-        await asyncio.sleep(39)
+@pytest.mark.parametrize(("asked", "kept"), [(40.0, 40), (1e8, 60)])
+async def test_a_pause_that_the_server_asks_for_is_kept_for_a_minute_at_most(asked, kept):
+    async with watching([Throttled("429", retry_after=asked), page()], [[FOREVER]]) as watcher:
+        await asyncio.sleep(kept - 1)
         assert len(watcher.script.asked) == 1
         await asyncio.sleep(2)
-        assert watcher.reflector.state.synced
-
-
-async def test_a_pause_is_a_minute_at_most():
-    async with watching([Throttled("429", retry_after=1e8), page()], [[FOREVER]]) as watcher:
-        await asyncio.sleep(61)
         assert watcher.reflector.state.synced
 
 
