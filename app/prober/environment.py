@@ -104,7 +104,7 @@ SLOW: Final = 1.0
 _FAST_SLOTS: Final = 64
 # This process counts as busy in a second of which it has used more than so much CPU. A probe then keeps its fast slot,
 # for so many seconds at most.
-_BUSY: Final = 0.8
+_BUSY: Final = 0.5
 _SECONDS_WHILE_BUSY: Final = 5
 _SLOW_SLOTS: Final = 256
 # Slow slots in endpoint mode: in the usual outage each probe waits 5 s for an answer that never comes, which costs

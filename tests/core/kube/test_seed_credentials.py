@@ -163,3 +163,11 @@ async def test_what_we_do_not_support_is_said(tmp_path, cluster):
         await FileCredentials.of_kubeconfig(Time().clock, path)
     (named,) = cluster
     assert f"{path}: {named}: is not supported" in str(caught.value)
+
+
+@blocking
+async def test_a_kubeconfig_that_is_not_there_is_said_not_to_be(tmp_path):
+    path = tmp_path / "nowhere"
+    with pytest.raises(ConfigurationError) as caught:
+        await FileCredentials.of_kubeconfig(Time().clock, path)
+    assert str(caught.value) == f"{path}: (file): cannot be read: No such file or directory"
