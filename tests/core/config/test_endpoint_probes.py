@@ -20,22 +20,17 @@ from app.core.model.endpoints import (
 )
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import ProberPolicy
+from tests.core.config import test_files
 
 HERE = Path(__file__).parent / "endpoint"
 API_SERVER = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))
-DEPENDENT = {
-    "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
-    "scaleUp": {},
-    "scaleDown": {},
-}
 PODS = {"podSelector": {"matchLabels": {"role": "apiserver"}}}
 TCP = {"tcpSocket": {"port": 443}}
 CANARY = "canary"
 
 
 def file_with(*probes, **keys):
-    top = {"kubeConfigSecretName": "probe", "dependentResourceInfos": [DEPENDENT]}
-    return yaml.safe_dump(top | {"endpointProbes": list(probes)} | keys)
+    return test_files.file_with(**{"endpointProbes": list(probes)} | keys)
 
 
 def read(*probes, allow_exec=True, **keys):
