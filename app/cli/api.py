@@ -4,6 +4,7 @@ import json
 import sys
 from typing import Final
 
+import msgspec
 from rich.text import Text
 
 from app.cli import answers
@@ -27,7 +28,10 @@ def with_body(settings: ApiCommandSettings) -> ApiCommandSettings:
         return settings
     text = _read(settings.data)
     try:
+        text.encode()  # an argument may have bytes that are none
         json.loads(text)
+    except UnicodeEncodeError as error:
+        raise _wrong("is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise _wrong(f"is not JSON: {error}") from error
     return settings.model_copy(update={"data": text})
@@ -59,7 +63,8 @@ def _wrong(message: str) -> ConfigurationError:
 async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, ...]) -> None:
     """`dwd api`: send one request and print the answer; a stream of events is printed as it comes."""
     path = words[0].removeprefix(_PREFIX).removeprefix("/")
-    body = None if settings.data is None else json.loads(settings.data)
+    # As it was given, with keys that are there twice: that is for the API to judge.
+    body = None if settings.data is None else msgspec.Raw(settings.data.encode())
     method = settings.method or ("GET" if settings.data is None else "POST")
     headers = {} if settings.if_match is None else {"If-Match": settings.if_match}
     call = ApiCall(method, path, body=body, headers=headers)
@@ -73,6 +78,8 @@ async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, 
                 session.printer.lines([Text(printable(line.decode("utf-8", "replace").rstrip()))])
             return
         text = await whole(response, MAX_ANSWER)
+    if method == "HEAD":
+        return
     if response.content_type == "application/json":
         data = answers.decode(text)
         lines = as_json(data, indent=2).splitlines()

@@ -137,7 +137,7 @@ class Client:
                     limit.reschedule(None)
                 yield response
         except TimeoutError as error:
-            raise _perhaps_done(call, NoAnswer("the API does not answer in time")) from error
+            raise perhaps_done(call, NoAnswer("the API does not answer in time")) from error
 
     @asynccontextmanager
     async def stream(self, call: ApiCall, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
@@ -237,7 +237,7 @@ class Client:
                     break
                 refused = await self._refused(response)
                 if refused.problem.type not in FOLLOWED - {each.problem.type for each in followed}:
-                    raise refused
+                    raise perhaps_done(call, refused) if refused.of_a_gateway else refused
                 followed.append(refused)
                 await self.transport.follow(refused)
             try:
@@ -246,7 +246,7 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise await self._lost(response, error) from error
         except NoAnswer as error:
-            raise _perhaps_done(call, error) from error
+            raise (perhaps_done(call, error) if error.sent else error) from error
 
     async def _credentials(self, place: RequestTarget) -> Mapping[str, str]:
         found = await self._tokens.headers()
@@ -287,17 +287,19 @@ class Client:
                 # Without the list of addresses that aiohttp puts into its message.
                 failure, number = error.os_error, error.os_error.errno or 0
                 reason = os.strerror(number) if number > 0 else failure.strerror or str(failure)
+                if isinstance(failure, ssl.SSLError):  # whose number is none of the system's
+                    reason = f"TLS fails: {failure.reason or failure}"
                 trouble = f"{origin} cannot be reached: {reason}"
                 return NoAnswer(trouble, self.transport.hints(), sent=False)
             case _:
                 return NoAnswer(f"{origin} does not answer: {str(error) or type(error).__name__}")
 
 
-def _perhaps_done(call: ApiCall, error: NoAnswer) -> NoAnswer:
-    """Adds a note if the request may have changed something."""
-    if call.method in {"GET", "HEAD"} or not error.sent:
-        return error
-    return NoAnswer(str(error), [*error.notes, _UNKNOWN])
+def perhaps_done(call: ApiCall, error: CommandFailed) -> CommandFailed:
+    """Adds the note that a request which was sent may have changed something, if it is one that does."""
+    if call.method not in {"GET", "HEAD"}:
+        error.notes = (*error.notes, _UNKNOWN)
+    return error
 
 
 async def whole(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -123,6 +123,11 @@ class ProblemBody(msgspec.Struct, rename="camel", frozen=True):
 class ServerRefused(CommandFailed):
     """The server has answered with an error."""
 
+    @property
+    def of_a_gateway(self) -> bool:
+        """Whether something in front of the server has failed, so that nobody knows what the server did."""
+        return self.status >= _SERVER_SIDE and not self.problem.type
+
     def __init__(self, status: int, problem: ProblemBody, retry_after: str | None = None) -> None:
         self.status, self.problem = status, problem
         code = _CODES.get(HTTPStatus(status), Exit.FAILED) if status in _KNOWN else Exit.FAILED

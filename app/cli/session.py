@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from app.cli import answers
 from app.cli.answers import Schema
-from app.cli.client import ApiCall, Client
+from app.cli.client import ApiCall, Client, perhaps_done
 from app.cli.printing import Answer, OutputScreen, Printer
 from app.cli.problems import CommandFailed, Exit
 from app.core.clock import Clock
@@ -42,8 +42,11 @@ class Session:
     async def ask(self, kind: type[Schema], call: ApiCall) -> tuple[Any, Schema]:
         """Send a request; returns its answer as JSON, and read into the schema `kind`."""
         body = await self.client.ask(call)
-        data = answers.decode(body) if body else None
-        return data, answers.of(kind, data)
+        try:
+            data = answers.decode(body) if body else None
+            return data, answers.of(kind, data)
+        except CommandFailed as error:
+            raise perhaps_done(call, error) from error
 
     async def get(self, kind: type[Schema], *parts: str) -> tuple[Any, Schema]:
         """What GET returns for the path of these parts, as JSON and read."""

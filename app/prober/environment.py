@@ -1,6 +1,7 @@
 """What everything in the prober shares: adapters to the clusters, clock, randomness, notice bus, and limits."""
 
 import asyncio
+import math
 import random
 import re
 from collections import OrderedDict
@@ -102,9 +103,9 @@ RUNS_TOGETHER: Final = 0.25
 SLOW: Final = 1.0
 """Seconds after which a probe gives its fast slot to the next one."""
 _FAST_SLOTS: Final = 64
-# This process counts as busy in a second of which it has used more than so much CPU. A probe then keeps its fast slot,
-# for so many seconds at most.
-_BUSY: Final = 0.8
+# This process counts as busy if it uses more than this share of a core. A probe then keeps its fast slot, for so many
+# seconds at most.
+_BUSY: Final = 0.5
 _SECONDS_WHILE_BUSY: Final = 5
 _SLOW_SLOTS: Final = 256
 # Slow slots in endpoint mode: in the usual outage each probe waits 5 s for an answer that never comes, which costs
@@ -125,30 +126,41 @@ class ProbeSlots:
     def __init__(self, *, endpoint_mode: bool) -> None:
         self._fast = asyncio.Semaphore(_FAST_SLOTS)
         self._slow = asyncio.Semaphore(_SLOW_PATHS if endpoint_mode else _SLOW_SLOTS)
+        self._busy = False
+        self._measured_at, self._used = -math.inf, 0.0
+        """When the process's use of the CPU was last measured, and the seconds that it had used by then."""
 
     @asynccontextmanager
     async def place(self, *, was_slow: bool) -> AsyncIterator[None]:
         """Holds a slot for one probe until the end of the block; a fast one for a second, or a few at most."""
         slots = self._slow if was_slow else self._fast
         await slots.acquire()
+        self._measure()
         with ExitStack() as held:
             held.callback(slots.release)
             if not was_slow:
-                _give_back_when_slow(held, cpu_seconds(), _SECONDS_WHILE_BUSY)
+                self._give_back_when_slow(held, _SECONDS_WHILE_BUSY)
             yield
 
+    def _give_back_when_slow(self, held: ExitStack, seconds: int) -> None:
+        """Closes `held` in a second, or after so many seconds as long as this process is busy."""
 
-def _give_back_when_slow(held: ExitStack, used: float, seconds: int) -> None:
-    """Closes `held` in a second, or after so many seconds as long as this process is busy."""
+        def second_over() -> None:
+            self._measure()
+            if seconds > 1 and self._busy:
+                self._give_back_when_slow(held, seconds - 1)
+            else:
+                held.close()
 
-    def second_over() -> None:
-        now_used = cpu_seconds()
-        if seconds > 1 and now_used - used > _BUSY * SLOW:
-            _give_back_when_slow(held, now_used, seconds - 1)
-        else:
-            held.close()
+        held.callback(asyncio.get_running_loop().call_later(SLOW, second_over).cancel)
 
-    held.callback(asyncio.get_running_loop().call_later(SLOW, second_over).cancel)
+    def _measure(self) -> None:
+        """Notes once in a second whether this process has been busy; reading its use of the CPU is dear."""
+        now = asyncio.get_running_loop().time()
+        if (passed := now - self._measured_at) >= SLOW:
+            used = cpu_seconds()
+            self._busy = used - self._used > _BUSY * passed
+            self._measured_at, self._used = now, used
 
 
 @dataclass(frozen=True, slots=True)

@@ -449,12 +449,15 @@ def resource_ended(
         )
         environment.notice_bus.publish(invalid)
     why = None if task is None else task.why
+    severity = _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO)
+    if _written_only(run):
+        severity = Severity.INFO  # it was scaled; that the run was ended is told of the run
     notice = ResourceScaled(
         order.namespace,
         now,
         _reason(direction, run, why),
         line(direction, run),
-        _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO),
+        severity,
         resource=run.ref,
         event=note(order, run) if _worth_an_event(run) else None,
         direction=direction,

@@ -330,11 +330,13 @@ class LeaseProbe(ShootProbe):
     def resume(self, shoot: ProbedShoot, /) -> None:
         """After a gap of its own making it knows no more of the leases than a process that has just begun.
 
-        What it knew would only make it slower, in mid-outage: after a gap, ages count from its end (rules 3.1).
+        What it knew would only make it slower, in mid-outage: after a gap, ages count from its end (rules 3.1). But the
+        offsets of the nodes' clocks stay.
         """
         gap_at = self.gap_at(shoot)
         if gap_at is not None and self._env.clock.now() > gap_at:
-            self._history, self._contacts, self._failed_before = LeaseHistory(), Contacts(), False
+            self._history, self._contacts = replace(self._history, sent=None), Contacts()
+            self._failed_before = False
 
     def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot, /) -> float | None:
         return schedule.next_contact(last, probe_at, shoot.timings)

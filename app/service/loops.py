@@ -91,6 +91,7 @@ class OverrideFeature:
             self.view,
             self._core.clock,
             leading=lambda: leadership.leading,
+            concerns_a_shoot=self._reconciler.concerns_a_shoot,
             ignored=ignored,
         )
 

@@ -9,7 +9,8 @@ assert world.not_ready_nodes("shoot--local--a")
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,7 @@ from app.simulation.faults import Faults
 from app.simulation.handlers import SimulatedHandlers
 from app.simulation.identities import GARDENLET, OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
-from app.simulation.network import Hosts, SeedNetwork, ServerPlace
+from app.simulation.network import Manner, SeedNetwork, ServerPlace
 from app.simulation.people import People
 from app.simulation.pod_kubelet import BecameReady
 from app.simulation.seed_pods import PodDeletion, SeedPods
@@ -64,6 +65,8 @@ CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
 )
 # How many changes of each kind the seed's store remembers; a real API server remembers several minutes.
 _SEED_LOG: Final = 20_000
+# Seconds after which a Lease has expired, with the usual grace period.
+_EXPIRY: Final = 30.0
 
 
 # When an outage can be known at the earliest: only a simulation knows when each kubelet really renewed.
@@ -168,8 +171,9 @@ class World:
         self.watches = OpenWatches()
         self.network = SeedNetwork()
         """The network that probes of hosts and external routes pass."""
-        self.hosts = Hosts()
-        """The behaviour set for targets of endpoint probes."""
+        self.manners = defaultdict[tuple[str, str], list[Manner]](list)
+        """How targets, hosts or pods by name, answer endpoint probes of a namespace, or of all (""), under faults;
+        the latest applies."""
         self.shoots: dict[str, ShootServer] = {}
         self.unavailable: dict[ResourceRef, ClusterError] = {}
         """Dependents that the seed does not serve or does not let clients list, with the error that requests get."""
@@ -194,26 +198,26 @@ class World:
         grace: str | None = None,
         lease_duration: int = 40,
         replicas: Mapping[str | ResourceRef, int] = CONTROLLERS,
-        since: float | None = None,
         health_timeout: float = 600.0,
+        zones: Sequence[str] = ZONES,
     ) -> ShootServer:
         """Adds a shoot that has been healthy for a long time.
 
         Args:
             namespace: its control-plane namespace, which is also the name of its Cluster.
-            nodes: the number of nodes, named `node-0` and so on, distributed over three zones.
+            nodes: the number of nodes, named `node-0` and so on.
             unmanaged: how many of them, counted from the first, machine-controller-manager does not manage.
             grace: its nodeMonitorGracePeriod as a Go duration; None leaves it unset, which means 40s.
             lease_duration: `leaseDurationSeconds` of its kubelets, which renew after a quarter of it.
             replicas: its dependents; a plain name means a Deployment.
-            since: when it was last reconciled; None for an hour ago.
             health_timeout: seconds after which machine-controller-manager replaces a node that is not Ready.
+            zones: where the nodes are, in turn.
 
         Returns:
             Its API server, with its nodes.
         """
         now = self.clock.now()
-        since = now - 3600 if since is None else since
+        since = now - 3600
         shoot = self.shoots[namespace] = ShootServer(
             namespace,
             self.clock,
@@ -230,7 +234,7 @@ class World:
         self.store.create(ObjectKey("Cluster", "", namespace), manifests.born(cluster, since))
         rng = self._rng(f"{namespace}/nodes")
         for number in range(nodes):
-            name, zone = f"node-{number}", ZONES[number % len(ZONES)]
+            name, zone = f"node-{number}", zones[number % len(zones)]
             shoot.add_node(name, zone, phase=rng.random(), managed=number >= unmanaged)
             machine = ObjectKey("Machine", namespace, f"machine-{number}")
             self._create(machine, manifests.machine(name, "Running", now))
@@ -273,14 +277,9 @@ class World:
     def _create(self, key: ObjectKey, body: Object) -> None:
         self.store.create(key, manifests.born(body, self.clock.now()))
 
-    def add_workload(self, workload: Workload, *, since: float | None = None) -> None:
-        """Adds a workload: an owner, its pods, all Ready since an instant, and its service.
-
-        Args:
-            workload: describes the pods.
-            since: when the pods became Ready; None for an hour ago.
-        """
-        self.seed_pods.add(workload, since=since)
+    def add_workload(self, workload: Workload) -> None:
+        """Adds a workload: an owner, its pods, all Ready for an hour, and its service."""
+        self.seed_pods.add(workload)
 
     def add_control_plane(
         self,
@@ -419,7 +418,6 @@ class World:
         namespace: str,
         *,
         limit: float = 0.6,
-        grace: float = 40.0,
         since: float = float("-inf"),
     ) -> float | None:
         """Returns the first instant from `since` on at which an outage can be known; None if it has not been reached.
@@ -429,7 +427,7 @@ class World:
         return known_at(
             self.candidates(namespace),
             limit=limit,
-            expiry=0.75 * grace,
+            expiry=_EXPIRY,
             now=self.clock.now(),
             since=since,
         )

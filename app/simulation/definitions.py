@@ -100,22 +100,6 @@ _TYPES: Final = {str: "string", bool: "boolean", int: "integer", list: "array", 
 _CLOCK: Final = re.compile(r"([01]\d|2[0-3])(:[0-5]\d){2}(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-class PrintedColumn(NamedTuple):
-    """A column of the table that kubectl prints."""
-
-    name: str
-    type: str
-    path: str
-    """Where an object has the value."""
-    priority: int
-
-    def value(self, obj: Json) -> Json:
-        """Returns the value that an object has there; None if it has none."""
-        for member in self.path.strip(".").split("."):
-            obj = (obj or {}).get(member)
-        return obj
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Definition:
     """One kind, as its CustomResourceDefinition describes it."""
@@ -128,7 +112,8 @@ class Definition:
     categories: tuple[str, ...]
     parts: tuple[str, ...]
     """The subresources."""
-    columns: tuple[PrintedColumn, ...]
+    columns: tuple[Mapping[str, Any], ...]
+    """Those of the table that kubectl prints, as the definition has them."""
     schema: Schema
 
     @classmethod
@@ -155,10 +140,7 @@ class Definition:
             short,
             tuple(names["categories"]),
             tuple(version["subresources"]),
-            tuple(
-                PrintedColumn(each["name"], each["type"], each["jsonPath"], each.get("priority", 0))
-                for each in version["additionalPrinterColumns"]
-            ),
+            tuple(version["additionalPrinterColumns"]),
             {**schema, "properties": {**_EVERYWHERE, **schema["properties"]}},
         )
 

@@ -2,6 +2,8 @@
 
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from app.core.errors import Conflict
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.simulation.store import Object, ObjectKey, Store, merge, version_of
@@ -12,15 +14,21 @@ _GRACE: Final = 30
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
-class DeleteOptions(NamedTuple):
-    """The options of a deletion."""
+class Preconditions(msgspec.Struct, frozen=True):
+    """What must be so of the object; None: whatever it is."""
 
     uid: str | None = None
-    """Precondition: the uid of the object."""
-    resource_version: str | None = None
-    """Precondition: the resourceVersion of the object."""
-    grace: int | None = None
+    version: str | None = msgspec.field(default=None, name="resourceVersion")
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a deletion, as clients send them."""
+
+    kind: str = "DeleteOptions"
+    preconditions: Preconditions | None = None
+    grace: int | None = msgspec.field(default=None, name="gracePeriodSeconds")
     """Seconds that a pod has to stop; None for the pod's own value."""
+    dry_run: list[str] | None = msgspec.field(default=None, name="dryRun")
 
 
 class DeletionState(NamedTuple):
@@ -67,7 +75,8 @@ def delete(
     """
     options = options or DeleteOptions()
     current = store.get(key)
-    check_preconditions(current, options)
+    if options.preconditions is not None:
+        _check(current, options.preconditions)
     if key.kind != POD:
         return DeletionState(store.delete(key), gone=True)
     mark = _mark(current, options.grace, now)
@@ -79,19 +88,14 @@ def delete(
     return DeletionState(marked, gone=False)
 
 
-def check_preconditions(current: Object, options: DeleteOptions) -> None:
-    """Checks the preconditions of a deletion.
-
-    Raises:
-        Conflict: it is another one, or has changed.
-    """
+def _check(current: Object, wanted: Preconditions) -> None:
     uid, version = str(current["metadata"]["uid"]), version_of(current)
-    if options.uid not in (None, uid):
+    if wanted.uid not in (None, uid):
         recreated = "deleted and then recreated"
-        raise PreconditionFailed(current, "UID", str(options.uid), uid, recreated)
-    if options.resource_version not in (None, version):
-        wanted = str(options.resource_version)
-        raise PreconditionFailed(current, "ResourceVersion", wanted, version, "modified")
+        raise PreconditionFailed(current, "UID", str(wanted.uid), uid, recreated)
+    if wanted.version not in (None, version):
+        asked = str(wanted.version)
+        raise PreconditionFailed(current, "ResourceVersion", asked, version, "modified")
 
 
 def _mark(pod: Object, grace: int | None, now: float) -> dict[str, Any]:

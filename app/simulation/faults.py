@@ -571,10 +571,10 @@ class Faults(PodFaults, ConnectionFaults):
             namespace: the namespace whose probes are affected; empty for all.
             after: additional seconds until the answer.
         """
-        manner = Manner(answer, after)
-        self._world.hosts.begin(manner, target, namespace)
-        return Fault(lambda: self._world.hosts.end(manner, target, namespace))
+        manner, said = Manner(answer, after), self._world.manners[namespace, target]
+        said.append(manner)
+        return Fault(lambda: said.remove(manner))
 
-    def target_slow(self, target: str, seconds: float, *, namespace: str = "") -> Fault:
+    def target_slow(self, target: str, seconds: float) -> Fault:
         """A host passes after a delay of `seconds`."""
-        return self.target_answers(target, TargetAnswer.WELL, namespace=namespace, after=seconds)
+        return self.target_answers(target, TargetAnswer.WELL, after=seconds)

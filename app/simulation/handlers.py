@@ -68,9 +68,9 @@ class SimulatedHandlers:
 
     def _manner(self, probe: EndpointProbeSpec, address: TargetAddress) -> Manner:
         """Returns the behaviour that a fault sets for a target, otherwise that of its pod."""
-        said = self._world.hosts.manner(address.namespace, address.pod or address.host)
-        if said is not None:
-            return said
+        for namespace in (address.namespace, ""):
+            if said := self._world.manners[namespace, address.pod or address.host]:
+                return said[-1]
         if address.pod:
             return Manner(self._of_container(probe, address))
         return Manner()

@@ -1,12 +1,11 @@
 """Users, tokens and permissions in a simulated seed."""
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from app.core.model.callers import AUDIENCE, GROUP, Role
+from app.core.model.callers import AUDIENCE, GROUP
 
 OPERATOR: Final = "operator"
 WATCHDOG: Final = "dependency-watchdog"
@@ -28,7 +27,6 @@ class Identity:
     user: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     audiences: tuple[str, ...] = (AUDIENCE,)
     expires: float = math.inf
     """The instant from which on the token is worth nothing."""
@@ -47,26 +45,6 @@ class Right(NamedTuple):
     """The API group; ignored for a nonResourceURL."""
 
 
-_PEOPLES: Final = ("pauses", "scalerequests")
-# What the roles of the chart allow callers of the API, as verbs and resources; each role includes those before it.
-_RIGHTS: Final[Mapping[Role, tuple[tuple[str, tuple[str, ...]], ...]]] = {
-    Role.VIEWER: (
-        ("get list", ("shoots",)),
-        ("get list watch", _PEOPLES),
-        ("get", ("audit", "config")),
-    ),
-    Role.OPERATOR: (
-        ("create", ("shoots/probe", "shoots/recoveries")),
-        ("update delete", ("shoots/ignore-scaling",)),
-        ("create update patch delete", ("pauses",)),
-    ),
-    Role.ADMIN: (
-        ("update", ("config", "scalerequests/force")),
-        ("create delete", ("scalerequests",)),
-    ),
-}
-
-
 class SimulatedIdentities:
     """Tokens and permissions that a test or the demo defines."""
 
@@ -80,13 +58,12 @@ class SimulatedIdentities:
         user: str,
         *groups: str,
         uid: str = "",
-        extra: Mapping[str, tuple[str, ...]] | None = None,
         audiences: tuple[str, ...] = (AUDIENCE,),
         expires: float = math.inf,
     ) -> None:
         """Issues a token for a user in these groups, plus `system:authenticated`, and for these audiences."""
         everybody = tuple(dict.fromkeys((*groups, AUTHENTICATED)))
-        self._tokens[token] = Identity(user, everybody, uid, extra or {}, audiences, expires)
+        self._tokens[token] = Identity(user, everybody, uid, audiences, expires)
 
     def of(self, user: str) -> Identity:
         """Returns a user as the newest token names them; one without a token is in no group but that of everybody."""
@@ -102,20 +79,6 @@ class SimulatedIdentities:
     ) -> None:
         """Grants a permission to a user or a group."""
         self._rights.add(Right(who, verb, resource, namespace, group))
-
-    def bind(self, who: str, role: Role, namespace: str = "") -> None:
-        """Binds a role of the chart to a user or a group, in one namespace or in all."""
-        roles = list(Role)
-        for included in roles[: roles.index(role) + 1]:
-            for verbs, resources in _RIGHTS[included]:
-                for verb, resource in product(verbs.split(), resources):
-                    self.grant(who, verb, resource, namespace)
-
-    def revoke(
-        self, who: str, verb: str, resource: str, namespace: str = "", *, group: str = GROUP
-    ) -> None:
-        """Revokes a granted permission."""
-        self._rights.discard(Right(who, verb, resource, namespace, group))
 
     def review(
         self, token: str, audiences: Collection[str], now: float = -math.inf

@@ -83,15 +83,22 @@ def workload(ref: ResourceRef, replicas: int) -> Object:
         return {"apiVersion": ref.api_version, "spec": size, "status": dict(size)}
     labels = {"app": ref.name}
     containers = [{"name": ref.name, "image": f"registry.example/{ref.name}:1"}]
+    sized = _sized(ref.api_version, replicas, labels, labels, {"containers": containers})
+    return {**sized, "metadata": {"labels": {**labels, "gardener.cloud/role": "controlplane"}}}
+
+
+def _sized(
+    api_version: str, size: int, selector: Object, labels: Object, spec: Object
+) -> dict[str, Any]:
+    """Builds what has `size` pods of this spec, with these labels, all of them ready."""
     return {
-        "apiVersion": ref.api_version,
+        "apiVersion": api_version,
         "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+            "replicas": size,
+            "selector": {"matchLabels": dict(selector)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": spec},
         },
-        "metadata": {"labels": {**labels, "gardener.cloud/role": "controlplane"}},
-        "status": {"replicas": replicas, "readyReplicas": replicas, "observedGeneration": 1},
+        "status": {"replicas": size, "readyReplicas": size, "observedGeneration": 1},
     }
 
 
@@ -137,19 +144,9 @@ _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 
 def owner_object(workload: Workload, name: str) -> Object:
     """Builds a ReplicaSet or StatefulSet all of whose pods run."""
-    labels = dict(workload.all_labels)
-    template = {"metadata": {"labels": labels}, "spec": _pod_spec(workload)}
-    size = workload.replicas
-    return {
-        "apiVersion": "apps/v1",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "replicas": size,
-            "selector": {"matchLabels": dict(workload.selected_by)},
-            "template": template,
-        },
-        "status": {"replicas": size, "readyReplicas": size, "observedGeneration": 1},
-    }
+    labels, spec = dict(workload.all_labels), _pod_spec(workload)
+    sized = _sized("apps/v1", workload.replicas, workload.selected_by, labels, spec)
+    return {**sized, "metadata": {"name": name, "labels": labels}}
 
 
 def reference(obj: Object) -> dict[str, Any]:

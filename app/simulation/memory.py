@@ -192,12 +192,9 @@ class MemoryTransport(asyncio.Transport):
     def reset(self) -> None:
         """Both ends hear that the connection is gone; what is on its way is lost."""
         for end in self.wire.ends:
-            end._forget()  # noqa: SLF001 - the two ends of this very connection
+            end._inbox.clear()  # noqa: SLF001 - the two ends of this very connection
+            end._waiting = 0  # noqa: SLF001 - the same
         self._end(_reset(), here=_reset())
-
-    def _forget(self) -> None:
-        self._inbox.clear()
-        self._waiting = 0
 
     def _end(self, why: Ending, *, here: Ending = None) -> None:
         if self._closing or self.silenced:
@@ -404,7 +401,7 @@ class MemoryPlace:
         self._ports: dict[tuple[str, Route], MemoryPort] = {}
         self._names: dict[str, MemoryPort] = {}
         self._by_address: dict[str, MemoryPort] = {}
-        self.serve: Callable[[str, Route, MemoryPort], None] = lambda _name, _route, _port: None
+        self.serve: Callable[[MemoryPort], None] = lambda _: None
         """Lets the server of a name listen, when somebody connects to it for the first time."""
 
     def host(self, name: str, route: Route = Route.INTERNAL) -> str:
@@ -473,9 +470,7 @@ class MemoryPlace:
         if found is None or number != _SERVER:
             raise _refused()
         if not found.listening:
-            for (name, route), port in self._ports.items():
-                if port is found:
-                    self.serve(name, route, port)
+            self.serve(found)
         return found
 
 

@@ -103,25 +103,3 @@ class Manner:
     answer: TargetAnswer = TargetAnswer.WELL
     after: float = 0.0
     """Additional seconds until the answer."""
-
-
-class Hosts:
-    """The behaviour that faults set for targets: hosts, or pods by name."""
-
-    def __init__(self) -> None:
-        self._said: dict[tuple[str, str], list[Manner]] = {}
-
-    def begin(self, manner: Manner, host: str, namespace: str = "") -> None:
-        """Sets the behaviour of a target for probes of one namespace, or of all; the latest setting applies."""
-        self._said.setdefault((namespace, host), []).append(manner)
-
-    def end(self, manner: Manner, host: str, namespace: str = "") -> None:
-        """Removes a setting."""
-        self._said[namespace, host].remove(manner)
-
-    def manner(self, namespace: str, host: str) -> Manner | None:
-        """Returns the behaviour set for a target and probes of a namespace; None if there is none."""
-        for place in (namespace, ""):
-            if said := self._said.get((place, host)):
-                return said[-1]
-        return None

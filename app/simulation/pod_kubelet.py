@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import CRASH_LOOP, ServiceKey
-from app.simulation.deletion import DeleteOptions, delete
+from app.simulation.deletion import DeleteOptions, Preconditions, delete
 from app.simulation.manifests import condition
 from app.simulation.store import Happened, ObjectKey, Store, StoreEvent
 from app.simulation.timers import Timers
@@ -416,7 +416,9 @@ class PodKubelet:
 
     def _remove(self, pod: RunningPod) -> None:
         now = self._timers.now()
-        delete(self._seed, pod.key, now, DeleteOptions(uid=pod.uid, grace=0))
+        delete(
+            self._seed, pod.key, now, DeleteOptions(preconditions=Preconditions(pod.uid), grace=0)
+        )
 
     # What is so.
 

@@ -115,11 +115,6 @@ def service_of(obj: Object) -> ServiceKey:
     return ServiceKey(metadata["namespace"], (metadata.get("labels") or {}).get(SERVICE_NAME, ""))
 
 
-def serves(slices: list[SliceView]) -> bool:
-    """Returns whether any endpoint of a service is ready."""
-    return any(endpoint.ready for each in slices for endpoint in each.endpoints)
-
-
 # The alphabet of generated names, without vowels and look-alikes, as in Kubernetes.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -287,16 +282,12 @@ class SeedPods:
 
     def serves(self, key: ServiceKey) -> bool:
         """Returns whether a service is ready according to its EndpointSlices."""
-        return serves(list(self._slices.get(key, {}).values()))
+        slices = self._slices.get(key, {}).values()
+        return any(endpoint.ready for each in slices for endpoint in each.endpoints)
 
-    def add(self, workload: Workload, *, since: float | None = None) -> None:
-        """Adds a workload all of whose pods are Ready.
-
-        Args:
-            workload: describes the pods.
-            since: when the pods became Ready; None for an hour ago.
-        """
-        since = self._timers.now() - SETTLED if since is None else since
+    def add(self, workload: Workload) -> None:
+        """Adds a workload all of whose pods are Ready for long."""
+        since = self._timers.now() - SETTLED
         born = {"creationTimestamp": rfc3339(since)}
         owner = self.owners.add(workload, born)
         for ordinal in range(workload.replicas):

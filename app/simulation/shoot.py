@@ -242,12 +242,9 @@ class ShootServer:
         self.api = api
         self.store = Store()
         self.lease_duration = lease_duration
-        self.url = self._place.url(namespace)
         self._routes = tuple(routes)
         self._authorities: dict[Route, str] = {}
         self.show(place.authority(namespace))
-        self.clock_off = 0.0
-        """Seconds by which the server's clock is ahead."""
         self._clock = clock
         self._tokens: dict[str, float] = {}
         self._not_ready: set[str] = set()
@@ -283,9 +280,9 @@ class ShootServer:
         for token, end in self._tokens.items():
             self._tokens[token] = min(end, until)
 
-    def accept(self, token: str, *, until: float = float("inf")) -> None:
-        """Accepts a token until the instant `until`."""
-        self._tokens[token] = until
+    def accept(self, token: str) -> None:
+        """Accepts a token until it is retired."""
+        self._tokens[token] = float("inf")
 
     def accepts(self, token: str) -> bool:
         return self._clock.now() < self._tokens.get(token, float("-inf"))

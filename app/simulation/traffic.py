@@ -106,26 +106,18 @@ class RequestCount:
         self.refused.clear()
 
 
-_OF_OTHERS: Final = frozenset(
-    {
-        *("Pod", "EndpointSlice", "Service", "Lease", "Event"),
-        *("Pause", "ScaleRequest"),
-    }
-)
-"""Kinds that the prober does not watch: they belong to the weeder, to what people decide and to endpoint probes."""
+# The prober's watches by kind; none of what belongs to the weeder, to people's decisions or to endpoint probes.
+_WATCHED: Final[Mapping[str, Watched | None]] = {
+    "Cluster": Watched.CLUSTERS,
+    "Secret": Watched.SECRETS,
+    "Machine": Watched.MACHINES,
+    **dict.fromkeys(("Pod", "EndpointSlice", "Service", "Lease", "Event", "Pause", "ScaleRequest")),
+}
 
 
 def watched(kind: str) -> Watched | None:
     """Returns the prober's watch that delivers changes of a kind; None if there is none."""
-    match kind:
-        case "Cluster":
-            return Watched.CLUSTERS
-        case "Secret":
-            return Watched.SECRETS
-        case "Machine":
-            return Watched.MACHINES
-        case _:
-            return None if kind in _OF_OTHERS else Watched.DEPENDENTS
+    return _WATCHED.get(kind, Watched.DEPENDENTS)
 
 
 class OpenWatches:

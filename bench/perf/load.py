@@ -239,7 +239,8 @@ class Load:
 
     def _reach(self, namespace: str) -> Reach:
         shoot = self._world.shoot(namespace)
-        return Reach(namespace, shoot.url, shoot.authority(), shoot.newest_token)
+        url = self._world.place.url(namespace)
+        return Reach(namespace, url, shoot.authority(), shoot.newest_token)
 
     async def _sample(self) -> None:
         """How late this loop is, and when each shoot was first looked at."""

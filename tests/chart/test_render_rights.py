@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.api.auth.authorization import Call
 from app.core.config.policy_files import parse_prober
 from app.core.kube.resources import ApiResource
 from app.core.kube.reviews import permissions_needed, process_permissions, weeder_permissions
-from app.core.model.callers import Role
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
-from app.simulation.identities import Right as SimulatedRight
-from app.simulation.identities import SimulatedIdentities
 from tests.chart import rendering
 from tests.chart.customresources import GROUP
 from tests.chart.rendering import NAMESPACE, Json, Renderer, Rendering
@@ -134,22 +130,6 @@ def test_each_role_for_callers_may_what_the_one_before_may_and_more(render: Rend
     assert not [
         label for role in roles for label in role["metadata"]["labels"] if "aggregate" in label
     ]
-
-
-@pytest.mark.parametrize("role", Role)
-def test_the_simulated_seed_gives_each_role_the_same(render: Renderer, role: Role) -> None:
-    rules = render().one("ClusterRole", f"dependency-watchdog-{role}")["rules"]
-    given = {right[:3] for rule in rules for right in rights_of(rule, "")}
-    simulated = SimulatedIdentities()
-    simulated.bind("alice", role)
-    resources = {right[2] for right in given} | {call.resource for call in Call}
-    verbs = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-    assert given == {
-        (verb, GROUP, resource)
-        for verb in verbs
-        for resource in resources
-        if simulated.allows("alice", (), SimulatedRight("", verb, resource))
-    }
 
 
 CALLERS = rendering.CHART / "ci/callers-values.yaml"

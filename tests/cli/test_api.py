@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from aiohttp import web
 
 from app.cli.api import with_body
 from app.core.config.client_settings import ApiCommandSettings
@@ -39,6 +40,26 @@ def test_a_body_is_posted_unless_the_method_says_otherwise(api, dwd):
     assert (api.asked[-1].method, api.asked[-1].headers["If-Match"]) == ("PUT", '"e"')
 
 
+def test_a_body_is_sent_as_it_was_given_for_the_api_to_judge(api, dwd):
+    came = []
+
+    async def take(request):
+        came.append(await request.text())
+        return web.json_response({})
+
+    api.on("PUT /pause", take)
+    given = '{"reason": "a", "reason": "b", "duration": NaN}'
+    assert dwd("api", "pause", "-X", "PUT", "-d", given).code == 0
+    assert came == [given]
+
+
+def test_head_has_no_answer_but_status_and_headers(api, dwd):
+    api.on("HEAD /shoots", Reply(headers=JSON))
+    ran = dwd("api", "shoots", "-X", "HEAD", "-i")
+    assert (ran.code, ran.err, ran.lines[0]) == (0, "", "HTTP 200 OK")
+    assert "Content-Type: application/json" in ran.lines
+
+
 def test_a_body_comes_from_a_file_too(api, dwd, tmp_path):
     api.on("PUT /pause", Reply({}, headers=JSON))
     file = tmp_path / "pause.json"
@@ -53,6 +74,7 @@ def test_a_body_comes_from_a_file_too(api, dwd, tmp_path):
         ("{", "is not JSON"),
         ("@nowhere", "cannot be read: No such file"),
         ("[" * 100_000, "is not JSON"),
+        ('"\udcff"', "is not UTF-8"),
     ],
 )
 def test_a_body_that_is_none_is_refused_before_anything_is_sent(data, message, api, dwd):

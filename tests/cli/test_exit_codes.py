@@ -213,3 +213,31 @@ def test_of_a_write_without_an_answer_nobody_knows_whether_it_was_done(api, dwd)
         "    it is unknown whether the change was made: check before you retry\n"
     )
     assert len(api.asked) == 1, "and it is not sent again"
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (Reply(b"<html>", headers={"Content-Type": "text/html"}), 1),
+        (Reply(b'{"name": "api",'), 1),
+        (Reply([]), 1),
+        (Reply(b"<html>", 502, {"Content-Type": "text/html"}), 1),
+        (Reply(b"no healthy upstream", 503), 6),
+    ],
+    ids=["page", "half", "list", "gateway", "no upstream"],
+)
+def test_nobody_knows_either_after_an_answer_that_makes_no_sense(reply, code, api, dwd):
+    api.on(f"PUT /shoots/{NAME}/pause", reply).on(f"GET /shoots/{NAME}", reply)
+    ran = dwd("pause", NAME, WHY)
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.endswith(
+        "    it is unknown whether the change was made: check before you retry\n"
+    )
+    assert "unknown whether" not in dwd("shoots", NAME).err, "a read changes nothing"
+
+
+def test_https_to_a_port_without_it_is_said_to_be_that(api, dwd):
+    ran = dwd("shoots", "--server", api.url.replace("http:", "https:"))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"dwd: https://127.0.0.1:{api.port} cannot be reached: TLS fails: ")
+    assert "not permitted" not in ran.err

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 
 import pytest
@@ -72,11 +72,6 @@ class Adapter:
         store = LeaseStore(self.api, namespace, ELECTION)
         return LeaseElection(store, identity, TIMES, self._clock, self.metrics, Random(identity))
 
-    def restarts(self, watch: str, reason: str) -> float:
-        """How often a watch was interrupted for this reason."""
-        counter = self.metrics.watch_restarts.labels(watch, reason)
-        return float(counter._value.get())
-
     async def list_anew(self, told_before: float) -> None:
         """Waits until the watch of Secrets was told that its position is too old, and listed anew at once.
 
@@ -90,7 +85,36 @@ class Adapter:
     @property
     def expired(self) -> float:
         """How often the watch of Secrets was told that its position is too old."""
-        return self.restarts("secrets", "Expired")
+        counter = self.metrics.watch_restarts.labels("secrets", "Expired")
+        return float(counter._value.get())
+
+
+class Relayed:
+    """An arena whose server is behind a relay: what becomes of watches there."""
+
+    proxy: Proxy
+    adapter: Adapter
+
+    async def forget(self) -> None:
+        """The server forgets what happened until now, to kinds of which it has no cache."""
+        raise NotImplementedError
+
+    def watches_cut(self) -> AbstractAsyncContextManager[None]:
+        """All watches end, and none can be opened."""
+        return self.proxy.down()
+
+    def watches_stalled(self) -> AbstractAsyncContextManager[None]:
+        """All watches that are open deliver nothing more."""
+        return self.proxy.frozen()
+
+    @asynccontextmanager
+    async def watches_expired(self) -> AsyncIterator[None]:
+        """As `watches_cut`, and at its end the server has forgotten what happened in it."""
+        before = self.adapter.expired
+        async with self.proxy.down():
+            yield
+            await self.forget()
+        await self.adapter.list_anew(before)
 
 
 def hurried(patch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,8 @@ from tests.contract.reviewing import (
     ServedReviewing,
 )
 from tests.contract.served import ServedArena
-from tests.contract.weeding import SERVICES, Heard
 from tests.contract.wire import Wire
+from tests.core.kube.weeding import SERVICES, Heard
 from tests.e2e.controlplane import assets_in
 from tests.e2e.weeder_objects import weeder_rules
 
@@ -105,25 +105,24 @@ async def arena(
         await tasks.stop()
 
 
-@pytest.fixture
-def heard(arena: Arena) -> Heard:
-    """Listens to the services of the test."""
-    return Heard(arena.namespace)
-
-
 @pytest_asyncio.fixture(loop_scope="session")
-async def seed(
-    arena: Arena, heard: Heard, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[WeederSeed]:
-    """The weeder's port with the rights that it needs; the slices are watched, and listed."""
+async def heard(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Heard]:
+    """What is heard of the weeder's port, with the rights that it needs; the slices are watched, and listed."""
     monkeypatch.setattr(weeder_view, "DELETED_WITHIN", 0.5)
     await arena.grant("weeder", weeder_rules())
     made = WeederSeed(arena.adapter.api, SERVICES, arena.tasks, Random(1))
-    heard.to(made)
+    heard = Heard(made)
+    made.subscribe(heard)
     await made.start()
     await until(lambda: made.watch_state().synced, "the slices are listed")
-    yield made
+    yield heard
     await made.close()
+
+
+@pytest.fixture
+def seed(heard: Heard) -> WeederSeed:
+    """The weeder's port."""
+    return heard.seed
 
 
 @pytest_asyncio.fixture(loop_scope="session")

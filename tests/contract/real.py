@@ -2,13 +2,11 @@
 
 import asyncio
 import base64
-import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -20,7 +18,7 @@ from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation.traffic import ConnectionLoss
-from tests.contract.adapter import Adapter
+from tests.contract.adapter import Adapter, Relayed
 from tests.contract.arena import ELECTION, KINDS, NODE_LEASES, POLICY, Json, permissions_of, whole
 from tests.contract.proxy import Proxy
 from tests.contract.served import ServedArena
@@ -134,23 +132,16 @@ class RealShoot:
         self._token = await self._plane.api.token_of("kube-system", PROBE)
         self._ways = {route: Proxy(self._plane.port) for route in Route}
         await all_of(way.start() for way in self._ways.values())
-        self.user = self._plane.api.as_user(self._token)
 
     async def end(self) -> None:
-        await self.user.close()
         await all_of(way.stop() for way in self._ways.values())
         await self._plane.api.delete(NODES)
         await self._plane.api.delete(KINDS["Lease"].path(NODE_LEASES))
 
-    def secret(self, **changes: Any) -> SecretView:
-        ca = changes.get("ca", self._plane.authority.pem)
-        route = changes.get("route", Route.INTERNAL)
-        server = changes.get("server", self._ways[route].url)
-        config = json.loads(objects.kubeconfig(self._namespace, server, ca, self._token))
-        config["users"][0]["user"] = changes.get(
-            "user", {"token": changes.get("token", self._token)}
-        )
-        content = changes.get("content", json.dumps(config).encode())
+    def secret(self, route: Route = Route.INTERNAL, content: bytes | None = None) -> SecretView:
+        ca, url = self._plane.authority.pem, self._ways[route].url
+        right = objects.kubeconfig(self._namespace, url, ca, self._token)
+        content = content or right.encode()
         return SecretView(self._namespace, f"a{next(_numbers)}", content, route)
 
     @asynccontextmanager
@@ -176,7 +167,7 @@ class RealShoot:
             await self._plane.recover()
 
 
-class RealArena:
+class RealArena(Relayed):
     """A namespace in the seed, and an account of the watchdog's own."""
 
     admin_token = ADMIN
@@ -238,20 +229,6 @@ class RealArena:
 
     async def drop_lease(self) -> None:
         await self.api.delete(KINDS["Lease"].path(self.garden, ELECTION))
-
-    def watches_cut(self):
-        return self.proxy.down()
-
-    def watches_stalled(self):
-        return self.proxy.frozen()
-
-    @asynccontextmanager
-    async def watches_expired(self) -> AsyncIterator[None]:
-        before = self.adapter.expired
-        async with self.proxy.down():
-            yield
-            await self.forget()
-        await self.adapter.list_anew(before)
 
     async def forget(self) -> None:
         """The server forgets what happened until now, to kinds of which it has no cache."""

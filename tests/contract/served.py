@@ -5,7 +5,6 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
-from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
@@ -26,7 +25,7 @@ from app.simulation.shoot import ShootServer
 from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ConnectionLoss, Trouble
 from app.simulation.workloads import PodPace
-from tests.contract.adapter import Adapter
+from tests.contract.adapter import Adapter, Relayed
 from tests.contract.arena import ELECTION, GARDEN, KINDS, POLICY, SCALER, Json, whole
 from tests.contract.proxy import Proxy
 
@@ -76,13 +75,12 @@ class ServedShoot:
         self._world, self._server = world, server
         self.admin = StoreAdmin(world.clock, server.store, manifests.LEASES)
 
-    def secret(self, **changes: Any) -> SecretView:
-        """The Secret that leads to it by `route`; `token`, `user`, `content` or `server` instead of what is right."""
-        server, route = self._server, changes.get("route", Route.INTERNAL)
-        user = changes.get("user", {"token": changes.get("token", server.newest_token)})
-        url = changes.get("server", self._world.place.url(server.namespace, route))
-        content = manifests.kubeconfig(server.namespace, url, server.authority(route), user)
-        content = changes.get("content", content)
+    def secret(self, route: Route = Route.INTERNAL, content: bytes | None = None) -> SecretView:
+        """The Secret that leads to it by `route`; `content` instead of what is right."""
+        server = self._server
+        url = self._world.place.url(server.namespace, route)
+        user, authority = {"token": server.newest_token}, server.authority(route)
+        content = content or manifests.kubeconfig(server.namespace, url, authority, user)
         return SecretView(server.namespace, f"a{next(_versions)}", content, route)
 
     @asynccontextmanager
@@ -97,7 +95,7 @@ class ServedShoot:
         return during(self._world.faults.storage_away(self._server.namespace))
 
 
-class ServedArena:
+class ServedArena(Relayed):
     """A world behind its own servers."""
 
     namespace = "shoot--contract--a"
@@ -166,23 +164,6 @@ class ServedArena:
     def candidate(self, identity: str) -> LeaseElection:
         """One more candidate for the same Lease."""
         return self.adapter.candidate(identity, GARDEN)
-
-    def watches_cut(self):
-        """All watches end, and none can be opened."""
-        return self.proxy.down()
-
-    def watches_stalled(self):
-        """All watches that are open deliver nothing more."""
-        return self.proxy.frozen()
-
-    @asynccontextmanager
-    async def watches_expired(self) -> AsyncIterator[None]:
-        """As `watches_cut`, and at its end the server has forgotten what happened in it."""
-        before = self.adapter.expired
-        async with self.proxy.down():
-            yield
-            await self.forget()
-        await self.adapter.list_anew(before)
 
     async def forget(self) -> None:
         """The server forgets what happened until now, to kinds of which it has no cache."""

@@ -16,17 +16,16 @@ from tests.support.doubles import SetLeadership
 pytestmark = REAL_TIME
 
 NAME = "dwd-prober-leader"
-FIRST, SECOND = ApiEndpoint("10.0.0.1", 8080), ApiEndpoint("10.0.0.2", 8081)
+FIRST = ApiEndpoint("10.0.0.1", 8080)
 SERVICE = {"kubernetes.io/service-name": "dwd-prober"}
 
 
-def slice_of_chart(**more):
-    return {
-        "metadata": {"name": NAME, "labels": SERVICE},
-        "addressType": "IPv4",
-        "endpoints": [],
-        "ports": [{"name": "https", "protocol": "TCP", "port": 1}],
-    } | more
+OF_CHART = {
+    "metadata": {"name": NAME, "labels": SERVICE},
+    "addressType": "IPv4",
+    "endpoints": [],
+    "ports": [{"name": "https", "protocol": "TCP", "port": 1}],
+}
 
 
 class Garden:
@@ -52,33 +51,35 @@ class Garden:
 
         await eventually(known, "the slice may be read", within=10, every=0.02)
 
-    async def install(self, **more):
+    async def install(self):
         """As the chart does."""
-        body = slice_of_chart(**more)
-        await self.arena.admin.create("EndpointSlice", body, namespace=self.namespace)
+        await self.arena.admin.create("EndpointSlice", OF_CHART, namespace=self.namespace)
 
     async def slice(self):
         """As it truly is."""
         return await self.arena.admin.find("EndpointSlice", NAME, namespace=self.namespace)
 
-    async def says(self):
-        """The addresses, whether they are ready, and the ports."""
-        found = await self.slice()
-        endpoints, ports = found.get("endpoints") or [], found.get("ports") or []
-        return (
-            [(each["addresses"], each["conditions"]["ready"]) for each in endpoints],
-            [(each.get("name"), each.get("port")) for each in ports],
-        )
+    async def eventually_says(self, place):
+        """Waits until it names this one place, ready, by the chart's name of the port."""
+
+        async def so():
+            found = await self.slice()
+            endpoints, ports = found.get("endpoints") or [], found.get("ports") or []
+            return (
+                [(each["addresses"], each["conditions"]["ready"]) for each in endpoints],
+                [(each.get("name"), each.get("port")) for each in ports],
+            ) == ([([place.ip], True)], [("https", place.port)])
+
+        await eventually(so, f"it says {place}", within=10, every=0.02)
 
     @asynccontextmanager
-    async def replica(self, place, *, leading):
-        """One of ours; its ownership is set by hand."""
-        adapter = self.arena.adapter
-        leadership = SetLeadership(leading=leading)
-        made = LeaderAddress(adapter.api, self.namespace, NAME, place, leadership)
+    async def leader(self):
+        """One of ours, which leads."""
+        leadership = SetLeadership(leading=True)
+        made = LeaderAddress(self.arena.adapter.api, self.namespace, NAME, FIRST, leadership)
         task = self.arena.tasks.once(made.run, "contract: leader's address")
         try:
-            yield made, leadership
+            yield made
         finally:
             task.cancel()
 
@@ -90,41 +91,20 @@ def garden(arena, monkeypatch):
     return Garden(arena)
 
 
-def exactly(place):
-    return ([([place.ip], True)], [("https", place.port)])
-
-
-async def eventually_says(garden, place):
-    async def so():
-        return await garden.says() == exactly(place)
-
-    await eventually(so, f"it says {place}", within=10, every=0.02)
-
-
 async def test_a_leader_writes_its_address_and_keeps_all_else(garden):
     await garden.may()
     await garden.install()
-    async with garden.replica(FIRST, leading=True) as (one, _):
-        await eventually_says(garden, FIRST)
+    async with garden.leader() as one:
+        await garden.eventually_says(FIRST)
         assert (one.address(), one.off) == ("10.0.0.1:8080", None)
     assert (await garden.slice())["metadata"]["labels"] == SERVICE
-
-
-@REAL_ALONE  # the simulated server does not look at addresses
-async def test_an_address_that_does_not_fit_the_slice_turns_it_off(garden):
-    await garden.may()
-    await garden.install(addressType="IPv6")
-    async with garden.replica(FIRST, leading=True) as (one, _):
-        await until(lambda: one.off is not None, "it is off")
-        assert "422" in one.off
-    assert (await garden.says())[0] == []
 
 
 @REAL_ALONE  # only a real API server knows rights
 async def test_without_the_right_it_is_off_until_it_is_given(garden):
     await garden.install()
-    async with garden.replica(FIRST, leading=True) as (one, _):
+    async with garden.leader() as one:
         await until(lambda: one.off is not None, "it is off")
         assert "get endpointslices" in one.off
         await garden.may()
-        await eventually_says(garden, FIRST)
+        await garden.eventually_says(FIRST)

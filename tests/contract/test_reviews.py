@@ -1,16 +1,13 @@
 """Who a caller is and what he may do: the seed's word on it, with ServiceAccounts, audiences and RBAC."""
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from app.api.auth.authorization import Call
-from app.core.errors import Forbidden
 from app.core.model.callers import AUDIENCE, Access, Caller, Role
-from app.core.ports import Permission
 from tests.contract.arena import REAL_ALONE, REAL_TIME
-from tests.contract.reviewing import OTHER, REVIEWS
+from tests.contract.reviewing import OTHER
 from tests.e2e.apirights import documented_roles
 from tests.e2e.processes import eventually
 
@@ -119,20 +116,3 @@ async def test_a_documented_role_allows_its_calls_and_no_others(arena, reviewing
         return found == expected
 
     await eventually(as_documented, f"{role} may what it should", within=10, every=0.1)
-
-
-@pytest.mark.parametrize("what", REVIEWS)
-async def test_who_may_not_ask_is_told_so_without_the_token(arena, reviewing, what):
-    token = await reviewing.token()
-    caller = await reviewing.reviewer.authenticate(token)
-    asks = {
-        "tokenreviews": partial(reviewing.reviewer.authenticate, token),
-        "subjectaccessreviews": partial(
-            reviewing.reviewer.allowed, caller, Access("get", "shoots")
-        ),
-    }
-    async with arena.without(Permission("create", REVIEWS[what], what)):
-        with pytest.raises(Forbidden) as caught:
-            await asks[what]()
-    assert f"create {what}" in str(caught.value)
-    assert token not in str(caught.value)

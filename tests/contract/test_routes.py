@@ -38,7 +38,7 @@ def other(route):
 
 async def connected(arena, shoot):
     """Both routes, each with what is right for it."""
-    return {route: await arena.connector.connect(shoot.secret(route=route)) for route in Route}
+    return {route: await arena.connector.connect(shoot.secret(route)) for route in Route}
 
 
 async def answers(cluster):

@@ -1,10 +1,5 @@
 """The weeder sees the pods of one namespace, for as long as it looks, whatever happens to its watch."""
 
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-
-from app.core.errors import ClusterError
-from app.core.kube.weeder_view import PodWatch
 from app.core.model.instants import parse_rfc3339
 from app.core.model.weeding import CRASH_LOOP, ContainerView, OwnerView
 from app.core.tasks import cancelled
@@ -17,21 +12,23 @@ ROLE = "gardener.cloud/role"
 FINISHED = "2030-01-01T00:00:00Z"
 
 
-async def put(arena, name, *, namespace=None, status=None, **more):
-    body = pod(name, **more) | ({} if status is None else {"status": status})
-    await arena.admin.create("Pod", body, namespace=namespace)
-
-
-@dataclass
 class Opened:
-    """A watch of pods that runs, and what it told."""
+    """A watch of all pods of the namespace that runs within, and what it told."""
 
-    watch: PodWatch
-    told: list[str] = field(default_factory=list)
-    asked: int = 0
-    """How many requests were admitted."""
-    ended: list[ClusterError] = field(default_factory=list)
-    """What it ended with, if it did."""
+    def __init__(self, arena, seed):
+        self.told, self.asked = list[str](), 0
+        self.watch = seed.watch_pods(arena.namespace, None, self.told.append, self._admitted)
+        self._tasks = arena.tasks
+
+    async def _admitted(self):
+        self.asked += 1
+
+    async def __aenter__(self):
+        self._task = self._tasks.once(self.watch.run, "contract: watch of pods")
+        return self
+
+    async def __aexit__(self, *_):
+        await cancelled(self._task)
 
     def names(self):
         """The names of the pods, one after the other."""
@@ -44,29 +41,6 @@ class Opened:
         await until(lambda: self.names() == names, f"{names!r} instead of {self.names()!r}")
 
 
-@asynccontextmanager
-async def watching(arena, seed):
-    """A watch of all pods of the namespace runs within."""
-    told: list[str] = []
-
-    async def admit():
-        opened.asked += 1
-
-    opened = Opened(seed.watch_pods(arena.namespace, None, told.append, admit), told)
-
-    async def run():
-        try:
-            await opened.watch.run()
-        except ClusterError as error:
-            opened.ended.append(error)
-
-    task = arena.tasks.once(run, "contract: watch of pods")
-    try:
-        yield opened
-    finally:
-        await cancelled(task)
-
-
 async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, seed):
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u1"}
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u2"}
@@ -74,7 +48,7 @@ async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, seed
     body["metadata"]["ownerReferences"] = [other, {**owner, "controller": True}]
     await arena.admin.create("Pod", body)
     found = await arena.admin.find("Pod", "a")
-    async with watching(arena, seed) as opened:
+    async with Opened(arena, seed) as opened:
         await opened.show("a")
         view = opened.pod("a")
         assert await seed.read_pod(arena.namespace, "a") == view, "a live read shows the same"
@@ -89,11 +63,11 @@ async def test_a_pod_is_shown_with_what_it_waits_for_and_whose_it_is(arena, seed
 
 
 async def test_what_happens_to_pods_shows_and_is_told(arena, seed):
-    async with watching(arena, seed) as opened:
+    async with Opened(arena, seed) as opened:
         await until(lambda: opened.watch.synced, "it is listed")
         assert (opened.names(), opened.told, opened.asked) == ("", [], 2)
-        await put(arena, "a")
-        await put(arena, "b", node=None)
+        await arena.admin.create("Pod", pod("a"))
+        await arena.admin.create("Pod", pod("b", node=None))
         await opened.show("a b")
         opened.told.clear()
         await arena.admin.patch("Pod", "a", {"status": crash_looping()}, status=True)

@@ -26,12 +26,6 @@ async def test_a_new_pod_is_pending_whatever_its_status_was(arena, wire):
     assert found["metadata"]["generation"] == 1
 
 
-@pytest.mark.parametrize("spec", [{}, {"containers": []}], ids=str)
-async def test_a_pod_without_containers_is_not_created(arena, wire, spec):
-    answer = await wire.ask("POST", at(arena, "Pod"), {"metadata": {"name": "a"}, "spec": spec})
-    assert failure(answer) == (422, "Invalid")
-
-
 async def test_the_status_of_a_pod_is_written_apart_and_begins_no_generation(arena, wire):
     await created(arena, wire, "Pod", pod("a"))
     patch = {"status": crash_looping(), "metadata": {"labels": {"x": "1"}}}
@@ -301,13 +295,6 @@ async def test_a_slice_without_endpoints_has_null_for_them(arena, wire):
     answer = await wire.ask("PATCH", path, {"endpoints": []}, kind=MERGE)
     assert answer.json["endpoints"] is None
     assert answer.json["metadata"]["generation"] == 2
-
-
-async def test_a_slice_needs_an_address_type(arena, wire):
-    body = slice_of("x", "a", True)
-    del body["addressType"]
-    answer = await wire.ask("POST", at(arena, "EndpointSlice"), body)
-    assert failure(answer) == (422, "Invalid")
 
 
 async def test_pods_are_a_table(arena, wire):

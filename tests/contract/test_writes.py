@@ -2,7 +2,6 @@
 
 import pytest
 
-from app.core.errors import Conflict, NotFound
 from app.core.model import workloads as ann
 from app.core.model.workloads import Patch
 from tests.contract.arena import KCM, REAL_TIME, SCALER, until
@@ -45,41 +44,6 @@ async def test_annotations_alone_begin_a_generation_of_a_deployment_only(arena, 
     patch = Patch(before.resource_version, annotations={ann.REPLICAS: "1"})
     view = await arena.seed.patch_dependent(arena.namespace, ref, patch)
     assert view.generation == before.generation + generations
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "change",
-    [
-        ({"spec": {"replicas": 4}}, False),
-        ({"metadata": {"annotations": {"x": "y"}}}, False),
-        ({"status": {"replicas": 1}}, True),
-    ],
-    ids=["spec", "annotation", "status"],
-)
-async def test_what_somebody_else_wrote_makes_a_patch_and_a_scale_stale(arena, ref, change):
-    before = await made(arena, ref)
-    patch, of_status = change
-    await arena.admin.patch(ref.kind, ref.name, patch, status=of_status)
-    after = await arena.seed.read_dependent(arena.namespace, ref)
-    for write in (arena.seed.patch_dependent, arena.seed.patch_scale):
-        with pytest.raises(Conflict) as caught:
-            await write(arena.namespace, ref, Patch(before.resource_version, 0))
-        assert caught.value.status == 409
-    assert await arena.seed.read_dependent(arena.namespace, ref) == after
-    if of_status:
-        assert after.generation == before.generation
-
-
-async def test_a_patch_of_what_was_made_anew_is_a_conflict_and_of_what_is_gone_not_found(arena):
-    before = await made(arena, KCM)
-    await arena.admin.delete("Deployment", KCM.name)
-    for write in (arena.seed.patch_dependent, arena.seed.patch_scale):
-        with pytest.raises(NotFound):
-            await write(arena.namespace, KCM, Patch(before.resource_version, 0))
-    await made(arena, KCM)
-    with pytest.raises(Conflict):
-        await arena.seed.patch_dependent(arena.namespace, KCM, Patch(before.resource_version, 0))
 
 
 @BOTH

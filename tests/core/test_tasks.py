@@ -66,33 +66,27 @@ async def test_a_task_that_runs_once_and_fails_is_logged_and_ends_nothing(tasks,
         await asyncio.wait_for(tasks.died(), 3600)
 
 
-async def test_a_runner_that_fails_is_started_again_after_1_s_doubling_to_60(tasks):
+@pytest.mark.parametrize(
+    ("well_after", "within", "starts"),
+    [
+        pytest.param(99, 200, [0, 1, 3, 7, 15, 31, 63, 123, 183], id="doubling to 60 s"),
+        pytest.param(3, 250.5, [0, 1, 3, 7, 129], id="anew after it ran well for long"),
+    ],
+)
+async def test_a_runner_that_fails_is_started_again_after_1_s(tasks, well_after, within, starts):
     begins: list[float] = []
     failures: list[Exception] = []
     begin = asyncio.get_running_loop().time()
 
     async def runner():
         begins.append(round(asyncio.get_running_loop().time() - begin, 3))
+        await asyncio.sleep(121 if len(begins) > well_after else 0)
         raise ValueError("a bug")
 
     _ = tasks.kept(runner, "probe shoot--a", failures.append)
-    await asyncio.sleep(200)
-    assert begins == [0, 1, 3, 7, 15, 31, 63, 123, 183]
+    await asyncio.sleep(within)
+    assert begins == starts
     assert len(failures) == len(begins)
-
-
-async def test_a_runner_that_ran_well_for_long_begins_anew_with_1_s(tasks):
-    begins: list[float] = []
-    begin = asyncio.get_running_loop().time()
-
-    async def runner():
-        begins.append(round(asyncio.get_running_loop().time() - begin, 3))
-        await asyncio.sleep(0 if len(begins) < 4 else 121)
-        raise ValueError("a bug")
-
-    _ = tasks.kept(runner, "probe", lambda _error: None)
-    await asyncio.sleep(140)
-    assert begins == [0, 1, 3, 7, 129]
 
 
 async def test_a_runner_that_returns_is_done(tasks):

@@ -7,8 +7,8 @@ from app.core.config.yaml_file import keys_of
 from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.scenario import (
     Part,
-    ScenarioKeys,
-    SceneKeys,
+    Scenario,
+    Scene,
     Zone,
     built_in,
     find_scenario,
@@ -26,10 +26,10 @@ def table(heading):
 
 
 def test_the_table_of_keys_has_exactly_those_that_are_read():
-    expected = set(keys_of(ScenarioKeys))
+    expected = set(keys_of(Scenario))
     expected |= {f"shoots[].{key}" for key in keys_of(Part)}
     expected |= {f"shoots[].zones[].{key}" for key in keys_of(Zone)}
-    expected |= {f"scenes[].{key}" for key in keys_of(SceneKeys)}
+    expected |= {f"scenes[].{key}" for key in keys_of(Scene)}
     assert set(table("key | value | default | meaning")) == expected
 
 

@@ -28,7 +28,7 @@ def loaded(mode, canary=None):
     ],
 )
 def test_only_lease_mode_without_a_canary_is_as_shipped(mode, canary, as_shipped):
-    assert is_as_shipped(Scenario("mine", "a test", (), (), mode, canary)) is as_shipped
+    assert is_as_shipped(Scenario("mine", "a test", (), mode, canary)) is as_shipped
 
 
 @pytest.mark.parametrize("mode", list(DemoMode))

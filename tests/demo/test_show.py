@@ -136,7 +136,7 @@ def policy_of(scenario, *, gate=True):
 
 
 async def watched(world, scenario, *, shoots=2, nodes=4, stays=True):
-    parts, place = cast(shoots, nodes, scenario.own), MemoryPlace()
+    parts, place = cast(shoots, nodes, scenario.shoots), MemoryPlace()
     seed = await build(world.clock, world.tasks, scenario, parts, DemoSettings(), place)
     return Watched(world, scenario, parts, seed, MemoryServers(seed.world, place), stays=stays)
 

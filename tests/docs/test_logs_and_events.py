@@ -40,14 +40,14 @@ def trees(*names: str) -> Iterator[ast.AST]:
             yield from ast.walk(ast.parse(Path(path).read_text()))
 
 
-def logged() -> Iterator[str]:
-    """The fields that calls of loggers name."""
+def logged() -> Iterator[tuple[str, list[str]]]:
+    """The level of each call of a logger, and the fields that it names."""
     for node in trees():
         match node:
             case ast.Call(ast.Attribute(ast.Name("log"), attr=level), keywords=given) if (
                 level in LEVELS
             ):
-                yield from (each.arg for each in given if each.arg and each.arg != "exc_info")
+                yield level, [each.arg for each in given if each.arg and each.arg != "exc_info"]
 
 
 def kinds(of: type[Notice] = Notice) -> Iterator[type[Notice]]:
@@ -59,8 +59,14 @@ def kinds(of: type[Notice] = Notice) -> Iterator[type[Notice]]:
 def test_each_field_of_the_log_is_documented():
     facts = {each.name for kind in kinds() for each in fields(kind)[len(fields(Notice)) :]}
     named = {notices._NAMES.get(name, name) for name in facts}
+    named.update(*(those for _, those in logged()))
     page = (DOCS / "logs.md").read_text().split("## Fields")[1].split("## Levels")[0]
-    assert {camel_case(name) for name in named.union(logged())} - in_tables(page) == set()
+    assert {camel_case(name) for name in named} - in_tables(page) == set()
+
+
+def test_each_level_of_the_log_is_documented():
+    page = (DOCS / "logs.md").read_text().split("## Levels")[1].split("## An outage")[0]
+    assert {level for level, _ in logged()} - {"exception"} == in_tables(page)
 
 
 def test_each_reason_of_an_event_is_documented():

@@ -174,6 +174,23 @@ async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_t
         await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=10)
 
 
+async def test_a_standby_that_has_probed_before_knows_how_far_the_clocks_of_nodes_are_off(lab):
+    """Its own may be what is off: it must not take an outage of 15 s for one of 30."""
+    world = stage_world(lab)
+    for number in range(10):
+        world.faults.clock_off(SHOOT, f"node-{number}", -300)
+    leadership = SetLeadership(leading=False, may_probe=True)
+    standby = lab.prober(world, leadership=leadership)
+    await standby.run(40)
+    leadership.become(leading=False, may_probe=False)
+    await standby.run(60)
+    with world.faults.path_cut(SHOOT):
+        leadership.become(leading=True)
+        await standby.run(19)
+        assert not standby.writes()
+        await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=15)
+
+
 async def test_a_standby_stops_looking_when_the_lease_moves_again(lab):
     world = stage_world(lab)
     leadership = SetLeadership(leading=False, may_probe=True)

@@ -256,6 +256,7 @@ async def test_a_write_whose_wait_was_ended_is_an_event_all_the_same(lab):
         await harness.run(1)
         await harness.prober.stop("SIGTERM")
     assert {n.resource for n in harness.told("ScaledDown") if n.event} == {KCM, MCM, CA}
+    assert {n.severity for n in harness.told("ScaledDown")} == {"info"}, "and no warning"
 
 
 async def test_the_timeout_counts_from_the_first_request_and_not_from_the_delay_before_it(lab):

@@ -1,47 +1,162 @@
-"""What the faults of a shoot and of the seed do to a process that looks at them, and what they leave alone."""
+"""What faults of an API server, of a route to it or of the seed's way out do to a process, and what they spare."""
 
 import pytest
 
 from app.core.errors import (
+    BadAnswer,
+    CredentialRefused,
     Forbidden,
+    NameUnresolved,
+    NotFound,
+    ServerFault,
     Throttled,
+    Unauthorized,
     Unreachable,
 )
-from app.core.model.shoots import ShootView, Undecodable
-from app.core.model.workloads import Patch
+from app.core.model.shoots import Route
+from app.simulation import manifests
 from app.simulation.actors import KCM
-from app.simulation.builders import reference
-from app.simulation.identities import WATCHDOG
-from app.simulation.traffic import Storage, Trouble
-from tests.simulation.worlds import about, adapters, connect, simulated
+from app.simulation.builders import World
+from app.simulation.memory import MemoryPlace
+from app.simulation.store import ObjectKey
+from app.simulation.traffic import ConnectionLoss, Trouble
+from tests.simulation.worlds import connect, simulated
 
-A = "shoot--local--a"
-REF = reference(KCM)
-
-
-def inhabited(world):
-    world.add_shoot(A, nodes=4)
-    return world
+A, B = "shoot--dev--a", "shoot--dev--b"
+INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
+BY_EACH_ROUTE = pytest.mark.parametrize("route", list(Route))
 
 
-in_a_world = simulated(world=inhabited)
+def both(world, *namespaces, nodes=4):
+    """A world in endpoint mode beside the one of the test, on its time line."""
+    made = World(
+        world.clock,
+        world.tasks,
+        external_secret_name=manifests.EXTERNAL_SECRET_NAME,
+        seed=1,
+        place=MemoryPlace(),
+    )
+    for namespace in namespaces or (A,):
+        made.add_shoot(namespace, nodes=nodes)
+    return made
 
 
-@in_a_world
-async def test_each_request_takes_its_latency_and_that_of_each_fault(world, clock):
-    shoot = await connect(world, A)
-    await shoot.version()
-    first, second = world.faults.latency(A, 1), world.faults.latency(A, 1)
-    for expected in (2.02, 1.02, 0.02):
-        before = clock.now()
-        await shoot.version()
-        assert clock.now() - before == about(expected)
-        (first if expected > 2 else second).lift()
-    second.lift()
+def secret_of(route):
+    return ObjectKey(
+        "Secret",
+        A,
+        manifests.SECRET_NAME if route is INTERNAL else manifests.EXTERNAL_SECRET_NAME,
+    )
 
 
-@in_a_world
+def other(route):
+    return EXTERNAL if route is INTERNAL else INTERNAL
+
+
+async def version(world, route, namespace=A, within=5.0):
+    return await (await connect(world, namespace, route)).version(within=within)
+
+
+@simulated()
+@pytest.mark.parametrize("how", list(ConnectionLoss))
+async def test_where_all_nodes_are_cut_off_so_is_the_external_route(world, how):
+    made = both(world)
+    with made.faults.path_cut(A, how=how):
+        with pytest.raises(Unreachable):
+            await version(made, EXTERNAL)
+        assert await version(made, INTERNAL)
+        await world.clock.sleep(120)
+        assert len(made.not_ready_nodes(A)) == 4
+    assert await version(made, EXTERNAL)
+
+
+@simulated()
+@pytest.mark.parametrize("some", [{"fraction": 0.5}, {"zone": "zone-a"}, {"nodes": ["node-0"]}])
+async def test_where_some_nodes_are_cut_off_the_load_balancer_is_there(world, some):
+    made = both(world)
+    with made.faults.path_cut(A, **some):
+        assert await version(made, EXTERNAL)
+
+
+@simulated()
+async def test_a_seed_without_its_way_out_reaches_nobody_while_all_nodes_are_well(world):
+    made = both(world, A, B)
+    with made.faults.seed_network_cut():
+        for namespace in (A, B):
+            with pytest.raises(Unreachable):
+                await version(made, EXTERNAL, namespace)
+            assert await version(made, INTERNAL, namespace)
+        await world.clock.sleep(120)
+        assert not made.not_ready_nodes(A)
+        assert made.shoot(A).api.loss(EXTERNAL) is ConnectionLoss.SWALLOWED
+        assert made.shoot(A).api.loss(INTERNAL) is None
+    assert await version(made, EXTERNAL)
+
+
+def meets(**trouble):
+    return lambda faults, route: faults.route_trouble(A, route, Trouble(**trouble))
+
+
+@simulated()
+@BY_EACH_ROUTE
+@pytest.mark.parametrize(
+    ("begin", "error"),
+    [
+        (meets(throttled=True, retry_after=7.0), Throttled),
+        (meets(forbidden=True), Forbidden),
+        (meets(error_rate=1.0), ServerFault),
+        (meets(page=503), ServerFault),
+        (meets(page=200), BadAnswer),
+        (meets(refused=True), Unreachable),
+        (meets(silent=True), Unreachable),
+        (meets(lost=ConnectionLoss.SWALLOWED), Unreachable),
+        (meets(lost=ConnectionLoss.RESET), Unreachable),
+        (meets(latency=6.0), Unreachable),
+        (lambda faults, route: faults.credentials_wrong(A, route), Unauthorized),
+        (lambda faults, route: faults.kubeconfig_without_token(A, route), CredentialRefused),
+        (lambda faults, route: faults.kubeconfig_absent(A, route), NotFound),
+    ],
+    ids=[
+        *("429", "403", "500", "503-page", "200-page", "refused", "silent", "cut", "reset", "slow"),
+        *("wrong-token", "no-token", "no-secret"),
+    ],
+)
+async def test_what_is_wrong_with_one_route_is_not_with_the_other(world, route, begin, error):
+    made = both(world)
+    with begin(made.faults, route):
+        with pytest.raises(error):
+            await version(made, route)
+        assert await version(made, other(route))
+        await world.clock.sleep(120)
+        assert not made.not_ready_nodes(A)
+    assert await version(made, route)
+
+
+@simulated()
+async def test_a_name_that_is_gone_is_told_from_a_path_that_is_dead(world):
+    made = both(world)
+    with made.faults.name_gone(A):
+        with pytest.raises(NameUnresolved):
+            await version(made, EXTERNAL)
+        assert await version(made, INTERNAL)
+    assert await version(made, EXTERNAL)
+
+
+@simulated()
+async def test_a_rotation_reaches_both_secrets(world):
+    made = both(world)
+    for rotate in (made.faults.rotate_token, made.faults.rotate_ca):
+        before = [made.store.get(secret_of(route))["data"] for route in Route]
+        rotate(A)
+        after = [made.store.get(secret_of(route))["data"] for route in Route]
+        assert all(old != new for old, new in zip(before, after, strict=True))
+        for route in Route:
+            assert await version(made, route)
+
+
+@simulated()
 async def test_a_read_that_hangs_is_answered_when_the_storage_is_back_in_time(world, clock, tasks):
+    world.add_shoot(A, nodes=4)
     fault, shoot = world.faults.storage_away(A), await connect(world, A)
 
     async def later() -> None:
@@ -54,31 +169,9 @@ async def test_a_read_that_hangs_is_answered_when_the_storage_is_back_in_time(wo
     assert reading.received - reading.sent == pytest.approx(2.01, abs=0.02)
 
 
-@in_a_world
-async def test_leases_do_not_move_while_the_storage_is_away_or_the_path_is_cut(world, clock):
-    for begin in (
-        lambda: world.faults.storage_away(A, Storage.FAILS),
-        lambda: world.faults.path_cut(A),
-    ):
-        with begin():
-            began = clock.now()
-            await clock.sleep(100)
-            assert all(lease.renew_time <= began for lease in world.shoot(A).leases())
-        await clock.sleep(12)
-        assert all(lease.renew_time > began + 90 for lease in world.shoot(A).leases())
-
-
-@in_a_world
-async def test_429_says_how_long_to_wait_where_the_server_does(world):
-    shoot = await connect(world, A)
-    for pause in (None, 30):
-        with world.faults.throttled(A, pause), pytest.raises(Throttled) as caught:
-            await shoot.version()
-        assert caught.value.retry_after == pause
-
-
-@in_a_world
+@simulated()
 async def test_trouble_of_some_requests_is_not_that_of_others_or_of_kubelets(world, clock):
+    world.add_shoot(A, nodes=4)
     shoot = await connect(world, A)
     with world.faults.trouble(A, Trouble(refused=True, what=frozenset({"nodes"}))):
         with pytest.raises(Unreachable):
@@ -86,54 +179,3 @@ async def test_trouble_of_some_requests_is_not_that_of_others_or_of_kubelets(wor
         await clock.sleep(300)
         assert (await shoot.leases()).leases
         assert world.journal.of(KCM) == ()
-    with world.faults.forbidden(A, "list", "nodes"):
-        with pytest.raises(Forbidden):
-            await shoot.nodes()
-        assert (await shoot.leases()).leases
-
-
-# The seed.
-
-
-@in_a_world
-async def test_a_forbidden_patch_is_forbidden_and_reads_go_on(world):
-    seed = adapters(world).seed
-    with world.faults.patch_forbidden("deployments"):
-        with pytest.raises(Forbidden, match="patch deployments"):
-            await seed.patch_dependent(A, REF, Patch("1", 0))
-        assert await seed.read_dependent(A, REF)
-    assert world.replicas(A, KCM) == 1
-
-
-@in_a_world
-async def test_a_write_that_the_server_never_saw_did_not_happen_and_one_answered_late_did(
-    world, clock
-):
-    seed = adapters(world).seed
-    view = await seed.read_dependent(A, REF)
-    for trouble, count in ((Trouble(silent=True), 1), (Trouble(latency=6), 0)):
-        with world.faults.seed_trouble(trouble), pytest.raises(Unreachable):
-            await seed.patch_dependent(A, REF, Patch(view.resource_version, 0), urgent=True)
-        await clock.sleep(60)
-        assert world.replicas(A, KCM) == count
-    (write,) = world.journal.of(WATCHDOG, A, KCM)
-    assert write.patch["spec"] == {"replicas": 0}
-
-
-@in_a_world
-async def test_the_life_of_a_shoot_is_told_by_its_cluster(world):
-    async def cluster():
-        return await adapters(world).seed.read_cluster(A)
-
-    async def shoot():
-        return (await cluster()).shoot
-
-    with world.faults.deleted(A):
-        assert (await cluster()).deleting
-    assert not (await cluster()).deleting
-    with world.faults.undecodable(A):
-        assert isinstance(await shoot(), Undecodable)
-    assert isinstance(await shoot(), ShootView)
-    with world.faults.cluster_gone(A):
-        assert await cluster() is None
-    assert await cluster()

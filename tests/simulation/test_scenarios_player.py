@@ -19,7 +19,7 @@ from app.core.model import workloads as ann
 from app.simulation.builders import World
 from app.simulation.manifests import SECRET_NAME
 from app.simulation.memory import MemoryPlace
-from app.simulation.scenarios.actions import ACTIONS, ActionScope
+from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.player import Player
 from app.simulation.scenarios.scenario import cast, parse_scenario, populate
 from app.simulation.store import ObjectKey
@@ -328,7 +328,7 @@ SEEN = [
 @simulated()
 async def test_an_action_begins_and_ends(world, action, options, look, during, afterwards):
     given = f", with: {options}" if options else ""
-    shoots = "" if ACTIONS[action].scope is ActionScope.SEED else ", shoots: a"
+    shoots = "" if ACTIONS[action].of_seed else ", shoots: a"
     lab = Lab(world, f"- {{after: 1s, do: {action}, for: 1m{shoots}{given}}}\n")
     assert await look(lab.worlds[0]) == afterwards, "before"
     playing = lab.begin()

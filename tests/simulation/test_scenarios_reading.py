@@ -6,7 +6,7 @@ import re
 import pytest
 
 from app.core.errors import ConfigurationError
-from app.simulation.scenarios.actions import ACTIONS, ActionScope
+from app.simulation.scenarios.actions import ACTIONS
 from app.simulation.scenarios.scenario import (
     DemoMode,
     Part,
@@ -65,14 +65,14 @@ def test_a_scene_says_what_happens_to_whom_from_when_on_and_for_how_long():
     )
     first, second, third, fourth = scenario.scenes
     assert (scenario.name, scenario.about) == ("mine", "a test")
-    assert (first.say, first.chosen) == ("The first one.", 1)
-    assert (first.pause, first.after_end, first.lasting) == (5.0, False, 75.0)
-    assert second.say == ACTIONS["api-down"].about, "an action has words of its own"
-    assert second.chosen == ("a", "b", "c")
-    assert (second.pause, second.after_end, second.lasting) == (10.0, True, 30.0)
+    assert (first.text, first.shoots) == ("The first one.", 1)
+    assert (first.pause, first.after_end, first.lasting) == (5.0, None, 75.0)
+    assert second.text == ACTIONS["api-down"].about, "an action has words of its own"
+    assert second.shoots == ("all",)
+    assert (second.pause, second.after, second.lasting) == (10.0, None, 30.0)
     assert (second.times, second.every, second.whole) == (3, 45.0, 120.0)
-    assert (third.chosen, third.whole) == (2, 0.0)
-    assert fourth.chosen == (), "the seed"
+    assert (third.shoots, third.whole) == (2, 0.0)
+    assert fourth.action.of_seed
 
 
 def test_a_scenario_may_ask_for_endpoint_mode_and_for_a_canary():
@@ -93,18 +93,18 @@ def test_a_mode_that_there_is_none_and_a_canary_that_is_no_switch_are_mistakes()
 
 def test_shoots_are_named_alone_or_in_a_list_in_which_each_counts_once():
     scenes = parsed(f"{MINUTE}, shoots: b}}\n{MINUTE}, shoots: [c, a, c]}}").scenes
-    assert [scene.chosen for scene in scenes] == [("b",), ("c", "a")]
+    assert [scene.shoots for scene in scenes] == [("b",), ("c", "a")]
 
 
 def test_keys_match_whatever_their_case_as_in_the_prober_file():
-    assert parsed("- {AFTER: 0s, Do: path-cut, FOR: 1m, Shoots: b}").scenes[0].chosen == ("b",)
+    assert parsed("- {AFTER: 0s, Do: path-cut, FOR: 1m, Shoots: b}").scenes[0].shoots == ("b",)
 
 
 def test_a_scenario_brings_shoots_of_its_own_along():
     head = HEAD + "shoots:\n- name: big\n  nodes: 100\n  zones: [{name: left, share: 0.59}, "
     head += "{name: right, share: 0.41}]\n- name: small\n"
     scenario = parsed(f"{MINUTE}, shoots: big, with: {{zone: left}}}}", head=head)
-    assert scenario.own == (
+    assert scenario.shoots == (
         Part("big", 100, (Zone("left", 0.59), Zone("right", 0.41))),
         Part("small", 10),
     )
@@ -228,7 +228,7 @@ def test_a_zone_in_which_no_node_of_the_scene_can_be_is_a_mistake(shoots, zone, 
 def test_all_shoots_together_may_lose_a_zone_that_one_of_them_has():
     head = f"{HEAD}shoots: [{{name: wide, zones: [{{name: north, share: 1}}]}}]\n"
     (scene,) = parsed(f"{MINUTE}, shoots: all, with: {{zone: north}}}}\n", head=head).scenes
-    assert scene.chosen == ("a", "b", "wide")
+    assert scene.shoots == ("all",)
 
 
 def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines():
@@ -260,7 +260,7 @@ def test_a_built_in_scenario_reads_under_its_own_name_with_any_number_of_shoots(
 
 def test_the_story_has_all_that_it_promises():
     scenes = find_scenario("story", 30).scenes
-    assert [(scene.action, scene.chosen) for scene in scenes] == [
+    assert [(scene.do, scene.shoots) for scene in scenes] == [
         ("path-cut", 1),
         ("api-down", 1),
         ("etcd-outage", 1),
@@ -272,10 +272,10 @@ def test_the_story_has_all_that_it_promises():
         ("hibernation", 1),
         ("manual-zero", 1),
         ("path-cut", 1),
-        ("path-cut", tuple(part.name for part in cast(30, 2, find_scenario("story", 30).own))),
+        ("path-cut", ("all",)),
     ]
     assert scenes[10].times == 3, "the network flaps"
-    zones = {own.name: spread(own.zones, own.nodes) for own in find_scenario("story", 30).own}
+    zones = {own.name: spread(own.zones, own.nodes) for own in find_scenario("story", 30).shoots}
     assert zones["zonal-59"].count("zone-a") == 59
     assert zones["zonal-61"].count("zone-a") == 61
 
@@ -336,5 +336,5 @@ def test_every_node_is_in_a_zone_and_each_zone_has_its_share_to_within_one_node(
 
 def test_every_action_says_what_it_is_and_those_of_the_seed_touch_no_shoot():
     assert all(action.about.endswith(".") for action in ACTIONS.values())
-    seed = {name for name, action in ACTIONS.items() if action.scope is ActionScope.SEED}
+    seed = {name for name, action in ACTIONS.items() if action.of_seed}
     assert seed == {"seed-down", "seed-slow", "seed-network-cut"}

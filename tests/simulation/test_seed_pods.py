@@ -153,17 +153,6 @@ async def test_a_running_container_whose_need_is_lost_crashes_a_while_later(worl
 
 
 @in_a_world
-async def test_some_workloads_only_become_not_ready(world, clock):
-    world.add_workload(server())
-    world.add_workload(client(crashes_when_lost=False))
-    with world.faults.service_unready(A, "server"):
-        await clock.sleep(60)
-        assert (the_pod(world).ready_since, world.restarts(A, "client")) == (None, 0)
-    await clock.sleep(4)
-    assert the_pod(world).ready_since is not None
-
-
-@in_a_world
 async def test_an_init_container_can_be_the_one_that_waits(world, clock):
     world.add_workload(server())
     world.add_workload(client(init=True))
@@ -318,24 +307,6 @@ async def test_each_deletion_is_kept_with_what_it_spared(world, clock):
     )
     assert (waiting.uid, waiting.waiting, waiting.owner) == (second.uid, True, second.owner)
     assert waiting.due == about(waiting.at + 80 - 33)
-
-
-@in_a_world
-async def test_a_world_can_begin_with_restarts_already_counted(world, clock):
-    world.add_workload(server())
-    world.add_workload(client(replicas=2))
-    world.add_workload(Workload(A, "waiter", needs="server", init=True, times=EXACT))
-    world.crash_looped(A, "client", 6, exited=clock.now() - 100)
-    world.crash_looped(A, "waiter", 6)
-    assert [the_container(pod).restarts for pod in world.pods(A, "client")] == [6, 6]
-    assert the_container(the_pod(world, "waiter"), init=True).waiting == CRASH_LOOP
-    assert len(world.crash_looping(A)) == 3
-    await clock.sleep(199)
-    assert len(world.crash_looping(A)) == 3
-    await clock.sleep(5)
-    assert len(world.crash_looping(A)) == 1
-    await clock.sleep(100)
-    assert world.crash_looping(A) == ()
 
 
 @in_a_world

@@ -39,12 +39,3 @@ def test_a_watch_from_a_version_that_is_no_longer_in_the_log_is_expired(store):
         store.since(start)
     assert caught.value.status == 410
     assert len(store.since(start + 1)) == 5
-
-
-def test_compaction_expires_every_older_version(store):
-    start = store.version
-    store.patch(A, {"spec": {"replicas": 5}})
-    store.compact()
-    with pytest.raises(Expired):
-        store.since(start)
-    assert store.since(store.version) == ()

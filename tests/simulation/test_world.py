@@ -151,16 +151,6 @@ async def test_a_kubelet_that_comes_back_after_its_node_was_given_up_changes_not
     assert "node-0" not in {node.name for node in world.shoot(A).nodes()}
 
 
-@pytest.mark.looptime(False)
-@simulated()
-async def test_a_world_lives_on_real_time_too(world, clock):
-    world.add_shoot(A, nodes=20, lease_duration=1, grace="1s")
-    before = {lease.name: lease.renew_time for lease in world.shoot(A).leases()}
-    await clock.sleep(0.3)
-    after = {lease.name: lease.renew_time for lease in world.shoot(A).leases()}
-    assert all(after[name] > before[name] for name in before)
-
-
 @simulated()
 async def test_of_a_shoot_that_is_removed_nothing_is_left(world, clock):
     world.add_shoot(A, nodes=2)

@@ -57,6 +57,12 @@ def _method(text: str) -> str:
     return upper if upper in set(HttpMethod) else values.one_of(HttpMethod, text)
 
 
+def _etag(text: str) -> str:
+    if not (text.isascii() and text.isprintable()):  # it becomes a header
+        raise ValueError(f"must be an ETag, as the API shows it, not {quoted(text)}")
+    return text
+
+
 def _is_resource(word: str) -> bool:
     kind, slash, name = word.rpartition("/")
     return is_subdomain(name) and (not slash or kind.isalnum())
@@ -83,7 +89,7 @@ _OptionalReason = Annotated[
     str | None, AsText("TEXT", lambda text: text and values.reason(text)), FlagOnly()
 ]
 _Watch = Annotated[_Switch, Alias("w")]
-_ETag = Annotated[str | None, AsText("ETAG"), FlagOnly()]
+_ETag = Annotated[str | None, AsText("ETAG", _etag), FlagOnly()]
 
 
 class ClientSettings(CommandSettings):

@@ -372,9 +372,13 @@ def reason(text: str) -> str:
     return text
 
 
-def quoted(text: str) -> str:
-    """Quotes and shortens `text` for an error message."""
-    return f'"{trimmed(text, _SHOWN)}"'
+def quoted(text: str, limit: int = _SHOWN) -> str:
+    """Quotes and shortens `text` for an error message; what cannot be seen, which may be the mistake, is escaped."""
+    shown = "".join(
+        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode()
+        for each in text[: limit + 1]
+    )
+    return f'"{shown if len(shown) <= limit else shown[: limit - 1] + "…"}"'
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

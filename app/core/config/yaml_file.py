@@ -34,7 +34,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
-from app.core.config.values import nearest
+from app.core.config.values import nearest, quoted
 from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
 from app.core.model.keys import NUMBER, Complete, Needed, Secretive, Unquoted, WrittenAs
 
@@ -98,7 +98,7 @@ def describe(node: yaml.Node) -> str:
         case NodeKind.BOOLEAN | NodeKind.NUMBER:
             return f"{found.value.replace('a ', 'the ')} {trimmed(node.value, _SHOWN)}"
         case NodeKind.STRING:
-            return f'the string "{trimmed(node.value, _SHOWN)}"'
+            return f"the string {quoted(node.value, _SHOWN)}"
         case NodeKind.TAGGED:
             return f"a value tagged {trimmed(str(node.tag), _SHOWN)}"
     assert_never(found)
@@ -120,7 +120,8 @@ def compose(text: str, source: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
-        raise _refused(source, line, f"is not YAML: {error.problem}") from error
+        of_an_anchor = " of an anchor" if error.problem == "second occurrence" else ""
+        raise _refused(source, line, f"is not YAML: {error.problem}{of_an_anchor}") from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise _refused(source, None, f"is not YAML: {str(error).splitlines()[0]}") from error
 
@@ -415,12 +416,15 @@ class YamlFile(Generic[T]):
     ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
         """Returns key and value by normalized key; merged entries (`<<`) never replace the mapping's own."""
         found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        merges: list[yaml.Node] = []
+        merges: list[tuple[yaml.Node, yaml.Node]] = []
         base = self._places[path]
         for key, value in node.value:
             line = line_of(key)
             if key.tag == _TAG + "merge":
-                merges.append(value)
+                if merges:
+                    first = line_of(merges[0][0])
+                    self._note(base.key("<<", line), f"is given twice, first on line {first}")
+                merges.append((key, value))
             elif kind(key) is not NodeKind.STRING:
                 message = f"a key must be a string, not {describe(key)}"
                 self._note(FileLocation(base.path, line), message)
@@ -429,7 +433,7 @@ class YamlFile(Generic[T]):
                 self._note(place_of(key.value, line), f"is given twice, first on line {first}")
             else:
                 found[normalized] = (key, value)
-        for merge in merges:
+        for _, merge in merges:
             for each in merge.value if isinstance(merge, yaml.SequenceNode) else [merge]:
                 if isinstance(each, yaml.MappingNode):
                     found = self._entries(each, path, same, place_of) | found

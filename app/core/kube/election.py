@@ -181,6 +181,8 @@ _RELEASE_WITHIN: Final = 1.0
 # Retry periods that a standby waits for a read of the Lease: a request that hangs because the seed went away goes on
 # hanging when it is back.
 _READ_WITHIN: Final = 1.5
+# Share of the renew deadline after which the answer to a renewal is late.
+_LATE: Final = 0.25
 # `leaseTransitions` is an int32 and the API server rejects larger values, so the count stops there.
 _MOST_TRANSITIONS: Final = 2**31 - 1
 # Seconds between two checks of our own preparation, while only that keeps us from taking a free Lease.
@@ -255,6 +257,8 @@ class LeaseElection:
         self._stirred = asyncio.Event()
         """Set when something changes that a standby waits for."""
         self._renewed_at: float | None = None
+        self._attempts: dict[str, float] = {}
+        """When the renewals began that may have arrived though their answers have not, by their `renewTime`."""
         self._released = False
         self._told = (False, False)
         self.trouble: str | None = None
@@ -497,15 +501,45 @@ class LeaseElection:
             self._record_failure(error)
 
     async def _renew_once(self, began: float, within: float) -> None:
+        self._attempts[rfc3339(began, micro=True)] = began
         try:
-            self._observe(await self._write(began, within))
+            record = await self._renewed(began, within)
         except (Conflict, NotFound):
             # the conflicting write may be our own, whose answer got lost: only the Lease itself can tell
-            self._observe(await self._store.read(within))
-            if self._record is not None and not self._holds():
-                raise LeadershipLost(f"{self._record.holder or 'nobody'} holds the Lease") from None
-            return
-        self._renewed_at = None if self._released else began
+            record = await self._store.read(within)
+        self._observe(record)
+        if record is None:
+            return  # it was deleted: the next attempt makes it again
+        if not self._holds():
+            raise LeadershipLost(f"{record.holder or 'nobody'} holds the Lease")
+        if (arrived := self._attempts.get(record.renewed)) is not None:
+            self._attempts.clear()
+            self._renewed_at = None if self._released else arrived
+
+    async def _renewed(self, began: float, within: float) -> LeaseRecord | None:
+        """Renews the Lease and returns it, as the answer has it or, where that is late, as a read shows it.
+
+        On a slow seed leadership would otherwise be lost again and again, though each renewal arrives.
+        """
+        write = asyncio.ensure_future(self._write(began, within))
+        read: asyncio.Future[LeaseRecord | None] | None = None
+        try:
+            done, _ = await asyncio.wait((write,), timeout=_LATE * self._times.renew_deadline)
+            if not done:
+                read = asyncio.ensure_future(self._store.read(within))
+                await asyncio.wait((write, read), return_when=asyncio.FIRST_COMPLETED)
+                if not write.done() and read.exception() is None:
+                    found = read.result()
+                    if found is None or found.holder != self._identity:
+                        return found  # it was deleted, or another one has taken it
+                    if found.renewed in self._attempts:
+                        return found
+            return await write
+        finally:
+            requests = [each for each in (write, read) if each is not None]
+            for each in requests:
+                each.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
 
     def _record_failure(self, error: ClusterError) -> None:
         if self.trouble != str(error):

@@ -210,6 +210,11 @@ async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no 
             config_file=str(path), client_configuration=configuration, persist_config=False
         )
     except Exception as error:  # it raises whatever goes wrong in a file or plugin
+        try:
+            with path.open("rb"):
+                pass  # to it, a file that is not there is an empty one
+        except OSError as unread:
+            raise _mistake(str(path), "", f"cannot be read: {unread.strerror}") from error
         known = isinstance(error, config.ConfigException) and str(error)
         message = (
             f"cannot be used: {error}" if known else f"is not a kubeconfig ({type(error).__name__})"

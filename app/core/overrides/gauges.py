@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model import overrides
-from app.core.model.overrides import ALL_SHOOTS
+from app.core.model.overrides import ALL_SHOOTS, Pause
 from app.core.overrides.cache import OverrideCache
 
 
@@ -32,6 +32,7 @@ class OverrideGauges(Collector):
         cache: what is in force.
         clock: decides what has expired.
         leading: returns whether this replica leads the prober.
+        concerns_a_shoot: returns whether a Pause has an effect.
         ignored: returns how many dependents carry ignore-scaling.
     """
 
@@ -42,10 +43,11 @@ class OverrideGauges(Collector):
         clock: Clock,
         *,
         leading: Callable[[], bool],
+        concerns_a_shoot: Callable[[Pause], bool],
         ignored: Callable[[], int],
     ) -> None:
         self._metrics, self._cache, self._clock = metrics, cache, clock
-        self._leading, self._ignored = leading, ignored
+        self._leading, self._concerns_a_shoot, self._ignored = leading, concerns_a_shoot, ignored
         metrics.registry.register(self)
 
     def describe(self) -> Iterable[Metric]:
@@ -66,7 +68,7 @@ class OverrideGauges(Collector):
                     ends[key] = max(hold.until, ends.get(key, hold.until))
             numbers[_Label.HOLD] = len(ends)
             for pause in cache.all_pauses():
-                if pause.in_force(now):
+                if pause.in_force(now) and self._concerns_a_shoot(pause):
                     of_all = cache.covers_all(pause)
                     label = _Label.GLOBAL_PAUSE if of_all else _Label.PAUSE
                     label = label if pause.problem is None else _Label.INVALID

@@ -161,9 +161,7 @@ class OverrideReconciler:
         if not led:
             lost, held = {}, {}
             before = {uid: each for uid, each in current.items() if each.told_until is not None}
-            self._ignored = {
-                uid for uid, each in before.items() if not self._concerns_a_shoot(each)
-            }
+            self._ignored = {uid for uid, each in before.items() if not self.concerns_a_shoot(each)}
         due = chain(
             (self._lost(kind, why, now) for kind, why in lost.items()),
             self._notices(before, current, now),
@@ -182,7 +180,7 @@ class OverrideReconciler:
         self, before: Mapping[str, Pause], current: Mapping[str, Pause], now: float
     ) -> Iterable[Notice]:
         for uid, pause in current.items():
-            if not self._concerns_a_shoot(pause):
+            if not self.concerns_a_shoot(pause):
                 if uid not in self._ignored and pause.told_until is None:
                     self._ignored.add(uid)
                     where = pause.id.namespace
@@ -198,7 +196,8 @@ class OverrideReconciler:
                 yield self._ended(pause, now)
         self._ignored &= current.keys()
 
-    def _concerns_a_shoot(self, pause: Pause) -> bool:
+    def concerns_a_shoot(self, pause: Pause) -> bool:
+        """Whether a Pause has an effect: not in a namespace that is neither a shoot's nor the watchdog's own."""
         clusters = self._clusters()
         known = clusters is None or pause.id.namespace in clusters
         return known or self._cache.covers_all(pause)

@@ -115,7 +115,7 @@ class LeaseHistory:
     tracks: Mapping[str, LeaseTrack] = field(default_factory=dict)
     """By the name of the lease, which is the node's."""
     sent: float | None = None
-    """When the request of the last reading was sent."""
+    """When the request of the last reading was sent; None if there was none, or it is too long ago to tell moves by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +166,23 @@ def _learn_one(history: LeaseHistory, lease: LeaseView, reading: LeaseReading) -
     track = history.tracks.get(lease.name)
     if track is None:
         return LeaseTrack(lease.renew_time, lease_duration(lease.duration), reading.received)
+    if history.sent is None:
+        # After a rest it has to be watched like a new one; but how far off its node's clock is was learnt before.
+        return track._replace(
+            renew_time=lease.renew_time,
+            duration=lease_duration(lease.duration),
+            first_seen=reading.received,
+            moved_from=None,
+        )
     if lease.renew_time == track.renew_time:
         return track
     return _moved(track, lease, history.sent, reading)
 
 
-def _moved(
-    track: LeaseTrack, lease: LeaseView, sent: float | None, reading: LeaseReading
-) -> LeaseTrack:
+def _moved(track: LeaseTrack, lease: LeaseView, sent: float, reading: LeaseReading) -> LeaseTrack:
     """Learns from a lease that moved: it was renewed between the request of the reading before and this answer."""
     duration = lease_duration(lease.duration)
-    if lease.renew_time is None or sent is None:
+    if lease.renew_time is None:
         return track._replace(renew_time=lease.renew_time, duration=duration)
     renewed = lease.renew_time
     lows = (*track.lows[1 - _MOVES :], sent - renewed)

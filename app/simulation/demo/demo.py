@@ -74,7 +74,7 @@ async def play_demo(
         # A terminal whose encoding lacks the arrows shows question marks.
         out.reconfigure(errors="replace")
     scenario = find_scenario(settings.scenario, settings.shoots)
-    _check_size(settings, scenario.own)
+    _check_size(settings, scenario.shoots)
     addresses = claim(settings)
     try:
         await _play(settings, scenario, shipped, addresses, environ, out, stop)
@@ -93,7 +93,7 @@ async def _play(
 ) -> None:
     clock = Clock.system()
     tasks = Tasks(clock)
-    parts = cast(settings.shoots, settings.nodes, scenario.own)
+    parts = cast(settings.shoots, settings.nodes, scenario.shoots)
     async with AsyncExitStack() as opened:
         opened.callback(addresses.release)
         opened.push_async_callback(tasks.stop)
@@ -167,8 +167,7 @@ async def _prober_file(
     if scenario.canary:
         canary = Canary(seed.world.network.through)
         opened.push_async_callback(canary.close)
-        await canary.open()
-        address = canary.address
+        address = await canary.open()
     adapted = folder / "prober.yaml"
     text = prober_file(read_text(shipped), scenario.mode, address)
     adapted.write_text(text, encoding="utf-8")

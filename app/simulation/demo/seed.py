@@ -1,7 +1,5 @@
 """The simulated seed and its twin, a world with the same shoots and scenes but without a watchdog."""
 
-import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -80,33 +78,28 @@ class Canary:
     """Answers probes while the seed's network works."""
 
     def __init__(self, through: Callable[[], Awaitable[None]]) -> None:
-        """Takes a port; OSError where there is none.
+        """Answers nothing yet.
 
         Args:
             through: returns when what the seed sends arrives outside; until then a probe waits, most of them in vain.
         """
         self._through = through
         self._server = web.Server(self._answer, handler_cancellation=True, access_log=None)
-        self._listening: asyncio.Server | None = None
-        self._socket = socket.create_server((_HOST, 0))
-        self._socket.settimeout(0)
-        self.address = (_HOST, int(self._socket.getsockname()[1]))
-        """Host and port."""
+        self._runner = web.ServerRunner(self._server)
 
-    async def open(self) -> None:
-        """Begins to answer."""
-        loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(self._server, sock=self._socket)
+    async def open(self) -> tuple[str, int]:
+        """Begins to answer; returns host and port. Raises OSError where there is no port."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, _HOST, 0).start()
+        host, port = self._runner.addresses[0]
+        return host, port
 
     async def close(self) -> None:
         """Ends it, and gives the port back."""
-        if self._listening is not None:
-            self._listening.close()
-            for connection in tuple(self._server.connections):
-                if connection.transport is not None:
-                    connection.transport.abort()  # waiting clients would delay the stop
-            await self._server.shutdown(0)
-        self._socket.close()
+        for connection in tuple(self._server.connections):
+            if connection.transport is not None:
+                connection.transport.abort()  # waiting clients would delay the stop
+        await self._runner.cleanup()
 
     async def _answer(self, _request: web.BaseRequest) -> web.StreamResponse:
         """Answers 204 when the request has passed the seed's network; cancelled if the client disconnects."""

@@ -137,7 +137,7 @@ class Show:
             title=f"scenario {self._scenario}, {number_of_shoots(len(rows))}",
             state=self._trouble or ", ".join(f"{number} {word}" for word, number in states.items()),
             scenes=tuple(
-                (each.ends - self._clock.now(), self._who(each), each.scene.say)
+                (each.ends - self._clock.now(), self._who(each), each.scene.text)
                 for each in self._seed.player.running
             ),
             rows=tuple(rows),
@@ -154,7 +154,7 @@ class Show:
         """Returns a table of what was lost and saved in each scene, with the watchdog and without it."""
         mine, theirs = (self._by_scene(each) for each in self._worlds)
         scenes = [
-            (f"{each.number:>2} {each.scene.action}: {self._who(each)}", each.number)
+            (f"{each.number:>2} {each.scene.do}: {self._who(each)}", each.number)
             for each in self._seed.player.performances
         ]
         lines = _table("scene", (("", "with", "without"),))
@@ -188,7 +188,7 @@ class Show:
         acting: defaultdict[str, list[str]] = defaultdict(list)
         for performance in self._seed.player.running:
             for shoot in performance.shoots:
-                acting[shoot].append(performance.scene.action)
+                acting[shoot].append(performance.scene.do)
         for part in self._parts:
             said, waiting = self._said.get(part.namespace), self._seed.mine.waiting(part.namespace)
             leases = None if said is None else _fresh(said)
@@ -241,7 +241,7 @@ class Show:
             return
         several = f"{scene.times} times " if scene.times > 1 else ""
         how_long = f" ({several}for {format_duration(scene.lasting)})" if scene.lasting else ""
-        self._tell(f"scene {number} begins: {who}: {scene.say}{how_long}")
+        self._tell(f"scene {number} begins: {who}: {scene.text}{how_long}")
 
     def _tell_changes(self, before: Mapping[str, Shoot]) -> None:
         """Tells of shoots whose state has changed, with one line for all that changed in the same way."""

@@ -44,13 +44,6 @@ def one_of(what: str, choices: Iterable[str]) -> AfterValidator:
 Label = Annotated[Text, checked(is_label, "a name of lower case letters, digits and -")]
 
 
-class ActionScope(StrEnum):
-    """The target of an action."""
-
-    SHOOT = "shoot"
-    SEED = "seed"
-
-
 class Touches(StrEnum):
     """A property that only one action can change at a time."""
 
@@ -100,7 +93,8 @@ class ScenarioAction:
     options: tuple[str, ...] = ()
     lasts: bool = True
     """Whether the action lasts until it is ended."""
-    scope: ActionScope = ActionScope.SHOOT
+    of_seed: bool = False
+    """Whether it happens to the seed, and not to shoots."""
     touches: Touches | None = None
 
 
@@ -227,18 +221,18 @@ ACTIONS: Final = {
     "seed-down": ScenarioAction(
         "The seed's API server refuses connections.",
         lambda w, _s, _o: w.faults.seed_down(),
-        scope=ActionScope.SEED,
+        of_seed=True,
     ),
     "seed-slow": ScenarioAction(
         "The seed's API server is slow.",
         lambda w, _, o: w.faults.seed_trouble(Trouble(latency=o.by or _SLOW)),
         ("by",),
-        scope=ActionScope.SEED,
+        of_seed=True,
     ),
     "seed-network-cut": ScenarioAction(
         "The seed has lost its own way out; the nodes are healthy.",
         lambda w, _s, _o: w.faults.seed_network_cut(),
-        scope=ActionScope.SEED,
+        of_seed=True,
     ),
 }
 

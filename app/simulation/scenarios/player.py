@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from app.core.clock import Clock
 from app.simulation.builders import World
 from app.simulation.faults import Fault
-from app.simulation.scenarios.scenario import Part, Scenario, Scene
+from app.simulation.scenarios.scenario import ALL, Part, Scenario, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Player:
         self._scenario = scenario
         self._speed = speed
         self._namespaces = {part.name: part.namespace for part in parts}
-        own = {part.name for part in scenario.own}
+        own = {part.name for part in scenario.shoots}
         self._turn = [part.name for part in parts if part.name not in own]
         self._performances: dict[int, Performance] = {}
         self._audience: list[Audience] = []
@@ -100,7 +100,7 @@ class Player:
     async def _pause(self, scene: Scene, began: float) -> None:
         """Waits until a scene is due; `began` is when the previous one began."""
         pause = scene.pause / self._speed
-        if scene.after_end:
+        if scene.after is None:
             await self._until(lambda: not self.running)
             await self._clock.sleep(pause)
         else:
@@ -110,19 +110,22 @@ class Player:
 
     async def _free(self, scene: Scene) -> tuple[str, ...]:
         """Returns the shoots of a scene, as soon as they are available."""
-        if isinstance(scene.chosen, int):
-            return await self._next(scene.chosen)
-        names = set(scene.chosen)
+        if scene.action.of_seed:
+            return ()
+        if isinstance(scene.shoots, int):
+            return await self._next(scene.shoots)
+        chosen = tuple(self._namespaces) if scene.shoots == (ALL,) else scene.shoots
 
         def possible() -> bool:
             """Whether no running scene affects the same part of any of these shoots."""
-            return scene.touches is None or not any(
-                each.scene.touches is scene.touches and names.intersection(each.shoots)
+            touches = scene.action.touches
+            return touches is None or not any(
+                each.scene.action.touches is touches and set(chosen).intersection(each.shoots)
                 for each in self.running
             )
 
         await self._until(possible)
-        return scene.chosen
+        return chosen
 
     async def _next(self, count: int) -> tuple[str, ...]:
         await self._until(lambda: bool(self._idle()))
@@ -148,20 +151,24 @@ class Player:
             return
         self._tell(performance)
         for turn in range(scene.times):
-            await self._clock.sleep_until(performance.began + turn * scene.every)
+            began = performance.began + scene.turn(turn)
+            await self._clock.sleep_until(began)
             faults = self._begin(performance)
             try:
-                until = performance.began + turn * scene.every + scene.lasting
-                await self._clock.sleep_until(until)
+                await self._clock.sleep_until(began + scene.lasting)
             finally:
                 for fault in faults:
                     fault.lift()
         await self._end(performance)
 
     def _begin(self, performance: Performance) -> list[Fault]:
-        begin = performance.scene.begin
+        scene = performance.scene
         targets = [self._namespaces[name] for name in performance.shoots] or [""]
-        begun = [begin(world, target) for world in self._worlds for target in targets]
+        begun = [
+            scene.action.begin(world, target, scene.options)
+            for world in self._worlds
+            for target in targets
+        ]
         return [fault for fault in begun if fault is not None]
 
     async def _end(self, performance: Performance) -> None:

@@ -7,7 +7,7 @@ is. What depends on the shoots that there are is asked of the plain values, vali
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.resources import files
@@ -39,48 +39,12 @@ from app.core.model.keys import (
     whole,
 )
 from app.simulation.builders import ZONES, World
-from app.simulation.faults import Fault
-from app.simulation.scenarios.actions import ACTIONS, ActionScope, Label, Options, Touches, one_of
-from app.simulation.views import ZONE
+from app.simulation.scenarios.actions import ACTIONS, Label, Options, ScenarioAction, one_of
 
 LEAST_NODES: Final = 2
 MOST_NODES: Final = 5000
 ALL: Final = "all"
 """Stands for all shoots."""
-
-
-Chosen = int | tuple[str, ...]
-"""Whom a scene happens to: so many shoots, the next in turn that are in no other scene, at least one; or those of these
-names; no name: the seed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """One scene: an action, its target and its timing; durations in seconds."""
-
-    action: str
-    """The name of the action."""
-    say: str
-    """A description for people."""
-    chosen: Chosen
-    begin: Callable[[World, str], Fault | None]
-    """Lets it happen to the shoot of a control-plane namespace; returns what ends it, if anything does."""
-    pause: float
-    """The pause before the scene, the only duration that the demo's speed shortens."""
-    after_end: bool = False
-    """Whether the pause counts from the end of all previous scenes; otherwise from the begin of the previous one, or
-    of the scenario."""
-    lasting: float = 0.0
-    """The duration of the effect; 0 for an instantaneous action."""
-    times: int = 1
-    every: float = 0.0
-    """The period from one repetition to the next."""
-    touches: Touches | None = None
-
-    @property
-    def whole(self) -> float:
-        """The total duration of the scene."""
-        return (self.times - 1) * self.every + self.lasting
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +115,6 @@ class DemoMode(StrEnum):
     ENDPOINT = "endpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """A complete scenario."""
-
-    name: str
-    about: str
-    scenes: tuple[Scene, ...]
-    own: tuple[Part, ...] = ()
-    mode: DemoMode = DemoMode.LEASE
-    canary: bool = False
-    """Whether a host outside the seed is probed, whose failure closes a gate."""
-
-
 # The shoots of a simulated seed, and the zones of their nodes.
 
 
@@ -196,12 +147,13 @@ def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> N
         health_timeout: how long machine-controller-manager puts up with a node, seconds.
     """
     for part in parts:
-        world.add_shoot(part.namespace, nodes=part.nodes, health_timeout=health_timeout)
+        world.add_shoot(
+            part.namespace,
+            nodes=part.nodes,
+            health_timeout=health_timeout,
+            zones=spread(part.zones, part.nodes) or ZONES,
+        )
         world.add_control_plane(part.namespace)
-        for number, zone in enumerate(spread(part.zones, part.nodes)):
-            node = f"node-{number}"
-            world.patch_node(part.namespace, node, {"metadata": {"labels": {ZONE: zone}}})
-            world.shoot(part.namespace).fleet.of(node).zone = zone
 
 
 def zones_of(own: Part | None) -> frozenset[str]:
@@ -229,11 +181,11 @@ def _fit_action(value: object, info: ValidationInfo) -> object:
 def _fit_turns(every: float | None, info: ValidationInfo) -> float | None:
     """Turns need room for themselves."""
     times, lasting = info.data.get("times"), info.data.get("lasting")
-    if times is not None and every is None:
+    if times not in {None, 1} and every is None:
         raise Complete("is required beside times")
-    if every is not None and times is None and "times" in info.data:
+    if every is not None and times == 1:
         raise Complete("has a meaning only beside times")
-    if every is not None and lasting is not None and every <= lasting:
+    if every is not None and lasting and every <= lasting:
         raise Complete(
             f"must be longer than for ({format_duration(lasting)}), not {format_duration(every)}"
         )
@@ -249,8 +201,8 @@ def _fit_pause(after: float | None, info: ValidationInfo) -> float | None:
     return after
 
 
-def _choice(value: object) -> Chosen:
-    """Reads a number, `all`, a name or a list of names; `record` replaces `all` by the names of all shoots."""
+def _choice(value: object) -> int | tuple[str, ...]:
+    """Reads a number, `all`, a name or a list of names."""
     match value:
         case bool():
             pass
@@ -271,62 +223,69 @@ _ALWAYS: Any = Field(validate_default=True)
 
 
 @dataclass(frozen=True, slots=True)
-class SceneKeys:
-    """A scene; validators look at the keys above theirs."""
+class Scene:
+    """One scene: an action, its target and its timing, in seconds; validators look at the keys above theirs."""
 
     __pydantic_config__: ClassVar = KEYS
 
     do: Annotated[str, one_of("an action", ACTIONS)]
+    """The name of the action."""
     options: Annotated[Options, Field(alias="with")] = field(default_factory=Options)
     shoots: Annotated[Any, AfterValidator(_choice)] = 1
+    """Whom it happens to: so many shoots, the next in turn that are in no other scene, at least one; or those of these
+    names, or of `ALL`. What happens to the seed has none."""
     after_end: DurationOrZero | None = None
+    """The pause since the end of all previous scenes, in place of `after`."""
     after: Annotated[DurationOrZero | None, _ALWAYS, AfterValidator(_fit_pause)] = None
-    lasting: Annotated[
-        Duration | None,
-        Field(alias="for"),
-        AfterValidator(_fit_action),
-    ] = None
-    times: Annotated[
-        Annotated[int, Strict(), whole(2, _MOST_TIMES)] | None, AfterValidator(_fit_action)
-    ] = None
+    """The pause since the begin of the previous scene, or of the scenario."""
+    lasting: Annotated[Duration, Field(alias="for"), AfterValidator(_fit_action)] = 0.0
+    """The duration of the effect; 0 for an instantaneous action."""
+    times: Annotated[int, Strict(), whole(2, _MOST_TIMES), AfterValidator(_fit_action)] = 1
     every: Annotated[
         Duration | None, _ALWAYS, AfterValidator(_fit_action), AfterValidator(_fit_turns)
     ] = None
+    """The period from one repetition to the next."""
     say: Line | None = None
 
-    def record(self, names: Sequence[str]) -> Scene:
-        """Returns the scene; `names` are those of all shoots."""
-        action, chosen = ACTIONS[self.do], self.shoots
-        if action.scope is ActionScope.SEED:
-            chosen = ()
-        elif chosen == (ALL,):
-            chosen = tuple(names)
-        return Scene(
-            self.do,
-            self.say or action.about,
-            chosen,
-            lambda world, shoot: action.begin(world, shoot, self.options),
-            (self.after_end or 0.0) if self.after is None else self.after,
-            self.after is None,
-            self.lasting or 0.0,
-            self.times or 1,
-            self.every or 0.0,
-            action.touches,
-        )
+    @property
+    def action(self) -> ScenarioAction:
+        """What happens in it."""
+        return ACTIONS[self.do]
+
+    @property
+    def text(self) -> str:
+        """What is said of it: its own words, or those of its action."""
+        return self.say or self.action.about
+
+    @property
+    def pause(self) -> float:
+        """The pause before it, the only duration that the demo's speed shortens."""
+        return (self.after_end or 0.0) if self.after is None else self.after
+
+    def turn(self, number: int) -> float:
+        """Returns when a repetition begins, from 0 on, in seconds since the begin of the scene."""
+        return number * (self.every or 0.0)
+
+    @property
+    def whole(self) -> float:
+        """The total duration of the scene."""
+        return self.turn(self.times - 1) + self.lasting
 
 
 @dataclass(frozen=True, slots=True)
-class ScenarioKeys:
-    """A scenario file."""
+class Scenario:
+    """A complete scenario."""
 
     __pydantic_config__: ClassVar = KEYS
 
     name: Label
     about: Line
-    scenes: Annotated[tuple[SceneKeys, ...], Field(min_length=1)]
+    scenes: Annotated[tuple[Scene, ...], Field(min_length=1)]
     mode: DemoMode = DemoMode.LEASE
     canary: Switch = False
+    """Whether a host outside the seed is probed, whose failure closes a gate."""
     shoots: Annotated[tuple[Part, ...], Field(min_length=1)] = ()
+    """Its own ones, which scenes name."""
 
 
 def read_scenario(path: Path, shoots: int) -> Scenario:
@@ -360,7 +319,7 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
         message = f"must be a mapping with the scenario's keys, and holds {found}"
         line = None if root is None else line_of(root)
         raise ConfigurationError(source, [Mistake(line, "", message)])
-    file = YamlFile[ScenarioKeys](root, ScenarioKeys, source, strict=True)
+    file = YamlFile[Scenario](root, Scenario, source, strict=True)
     own = {}
     for index, shoot in _mappings(file.values.get("shoots")):
         name = shoot.get("name")
@@ -372,15 +331,7 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     names = [part.name for part in cast(shoots, LEAST_NODES, [*own.values()])]
     for index, scene in _mappings(file.values.get("scenes")):
         _check_scene(file, ("scenes", index), scene, names, own)
-    loaded = file.load()
-    return Scenario(
-        loaded.name,
-        loaded.about,
-        tuple(each.record(names) for each in loaded.scenes),
-        loaded.shoots,
-        loaded.mode,
-        loaded.canary,
-    )
+    return file.load()
 
 
 Values = dict[str, Any]
@@ -395,7 +346,7 @@ def _mappings(values: object) -> Iterator[tuple[int, Values]]:
 
 
 def _check_scene(
-    file: YamlFile[ScenarioKeys],
+    file: YamlFile[Scenario],
     path: Path_,
     scene: Values,
     names: Sequence[str],
@@ -416,7 +367,7 @@ def _check_scene(
         return
     if action.lasts and "for" not in scene:
         file.mistake((*path, "for"), "is required")
-    if action.scope is ActionScope.SEED and "shoots" in scene:
+    if action.of_seed and "shoots" in scene:
         file.mistake((*path, "shoots"), "it happens to the seed, not to shoots")
     for key in options:
         if key not in action.options:

@@ -53,7 +53,7 @@ class ServerFront:
 
     def __init__(self, premise: Premise) -> None:
         self._premise = premise
-        self._answers = ServerAnswers(premise.now)
+        self._answers = ServerAnswers(premise.clock.now)
         self._reader = StoreReader(premise.store)
         self._reviews = ServerReviews(premise)
         self._writer = StoreWriter(premise.store, premise.wrote, premise.delete)
@@ -163,16 +163,9 @@ class ServerFront:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
             return rendering.table(
-                resource, page.items, self._premise.now(), page.version, page.continues
+                resource, page.items, self._premise.clock.now(), page.version, page.continues
             )
-        return rendering.listed(
-            resource,
-            page.items,
-            page.version,
-            continues=page.continues,
-            remaining=page.remaining,
-            partially=_PARTIAL in accept,
-        )
+        return rendering.listed(resource, page, partially=_PARTIAL in accept)
 
     def _render(
         self, request: web.BaseRequest, resource: ServedResource
@@ -180,7 +173,7 @@ class ServerFront:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
             return lambda obj: rendering.table(
-                resource, (obj,), self._premise.now(), version_of(obj)
+                resource, (obj,), self._premise.clock.now(), version_of(obj)
             )
         if _PARTIAL in accept:
             return rendering.partial
@@ -230,7 +223,7 @@ class ServerFront:
         fits = bool(target.name) is (verb != "create") and not (verb == "delete" and target.part)
         if verb not in resource.verbs or not fits:
             raise NotAllowed
-        body = await body_of(request, PATCHES if rendering.is_typed(resource.kind) else (MERGE,))
+        body = await body_of(request, PATCHES if resource.kind in rendering.TYPED else (MERGE,))
         strict = is_strict(request.query, verb)
         wanted = WriteRequest(
             verb, resource, target, body, user, self._premise.clock.now(), strict=strict

@@ -2,23 +2,23 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from app.core.errors import Invalid, trimmed
+from app.core.errors import Invalid
 from app.simulation.definitions import Rejected
 from app.simulation.deletion import DeleteOptions
 from app.simulation.store import Object
+
+T = TypeVar("T")
 
 VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 """The verbs of the methods that write."""
 _CORE: Final = 2
 _NAMED: Final = 3
 _NAMESPACES: Final = "namespaces"
-_MOST_DIGITS: Final = 18
 _CHECKED: Final = ("", "Ignore", "Strict", "Warn")
 
 
@@ -56,60 +56,37 @@ def parse(path: str) -> RequestedObject | None:
     return RequestedObject(group, version, plural, namespace, name, part)
 
 
-def number(text: str) -> int | None:
-    """The number of 63 bits that a text is, if it is one."""
-    if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
-        return None
-    return int(text)
+Number = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
-def _whole(query: Mapping[str, str], name: str) -> int | None:
-    """The number that a parameter is, None where it is absent; raises Invalid (400) where it is none."""
-    text = query.get(name, "")
-    found = number(text)
-    if text and found is None:
-        shown = trimmed(repr(text))
-        raise Invalid(f"{name}: Invalid value: {shown}: must be a number", status=400)
-    return found
-
-
-def _truth(query: Mapping[str, str], name: str) -> bool:
-    return query.get(name, "").lower() in {"1", "t", "true"}
-
-
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(msgspec.Struct, frozen=True):
     """The query of a list or a watch."""
 
-    labels: str = ""
-    fields: str = ""
-    limit: int = 0
-    """The page size; 0 for no pages."""
-    continues: str = ""
-    version: int | None = None
+    labels: str = msgspec.field(default="", name="labelSelector")
+    fields: str = msgspec.field(default="", name="fieldSelector")
+    limit: Number = 0
+    """The page size; 0, or less, for no pages."""
+    continues: str = msgspec.field(default="", name="continue")
+    version: Number | None = msgspec.field(default=None, name="resourceVersion")
     """The resourceVersion; None if not given."""
     watch: bool = False
-    timeout: int | None = None
+    timeout: Number | None = msgspec.field(default=None, name="timeoutSeconds")
     """The timeout of a watch, in seconds."""
-    bookmarks: bool = False
-    initial_events: bool = False
-    """Whether the watch begins with all existing objects and a bookmark (`sendInitialEvents`): `kubectl wait`."""
+    bookmarks: bool = msgspec.field(default=False, name="allowWatchBookmarks")
+    initial_events: bool = msgspec.field(default=False, name="sendInitialEvents")
+    """Whether the watch begins with all existing objects and a bookmark: `kubectl wait`."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
         """Reads the query of a request; raises Invalid (400) if a value is none of its kind."""
-        unlimited = query.get("limit", "").startswith("-")
-        return cls(
-            labels=query.get("labelSelector", ""),
-            fields=query.get("fieldSelector", ""),
-            limit=0 if unlimited else _whole(query, "limit") or 0,
-            continues=query.get("continue", ""),
-            version=_whole(query, "resourceVersion"),
-            watch=_truth(query, "watch"),
-            timeout=_whole(query, "timeoutSeconds"),
-            bookmarks=_truth(query, "allowWatchBookmarks"),
-            initial_events=_truth(query, "sendInitialEvents"),
-        )
+        return _read(cls, {name: value for name, value in query.items() if value}, strict=False)
+
+
+def _read(kind: type[T], given: Object, *, strict: bool) -> T:
+    try:
+        return msgspec.convert(given, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"cannot read {kind.__name__}: {error}", status=400) from error
 
 
 def is_strict(query: Mapping[str, str], verb: str) -> bool:
@@ -132,18 +109,6 @@ def _refuse_to_try(given: object) -> None:
         raise Invalid("dryRun: the simulation cannot try a write", status=400)
 
 
-class _Preconditions(msgspec.Struct):
-    uid: str | None = None
-    version: str | None = msgspec.field(default=None, name="resourceVersion")
-
-
-class _DeleteOptions(msgspec.Struct):
-    kind: str = "DeleteOptions"
-    preconditions: _Preconditions | None = None
-    grace: int | None = msgspec.field(default=None, name="gracePeriodSeconds")
-    dry_run: list[str] | None = msgspec.field(default=None, name="dryRun")
-
-
 def deletion(body: Object, query: Mapping[str, str]) -> DeleteOptions:
     """Reads the options of a deletion, from its body or, without a body, from its query.
 
@@ -155,12 +120,8 @@ def deletion(body: Object, query: Mapping[str, str]) -> DeleteOptions:
         for name, value in query.items()
         if name in {"gracePeriodSeconds", "dryRun"}
     }
-    try:
-        found = msgspec.convert(given, _DeleteOptions, strict=bool(body))
-    except msgspec.ValidationError as error:
-        raise Invalid(f"cannot read DeleteOptions: {error}", status=400) from error
+    found = _read(DeleteOptions, given, strict=bool(body))
     if found.kind != "DeleteOptions":
         raise Invalid(f'no kind "{found.kind}" is registered for this version', status=400)
     _refuse_to_try(found.dry_run)
-    wanted = found.preconditions or _Preconditions()
-    return DeleteOptions(wanted.uid, wanted.version, found.grace)
+    return found

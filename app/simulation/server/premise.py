@@ -51,10 +51,6 @@ class Premise:
         self.watch_delay = watch_delay
         self._world, self._shoot, self._users = world, shoot, users
 
-    def now(self) -> float:
-        """Returns the instant that the server's clock shows."""
-        return self.clock.now() + (0.0 if self._shoot is None else self._shoot.clock_off)
-
     def advance(self) -> None:
         """Advances what is behind the server to now, before it is read."""
         if self._shoot is not None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from app.core.errors import Expired, Invalid, NotFound
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.simulation.server.catalog import ServedResource
-from app.simulation.server.options import ListOptions, RequestedObject, number
+from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.rendering import served
 from app.simulation.store import Object, ObjectKey, Store
 
@@ -82,6 +82,7 @@ def _at(obj: Object, path: Sequence[str]) -> object:
 
 # The maximum number of lists with further pages, each of which keeps its objects in memory.
 _KEPT: Final = 16
+_TOKEN: Final = re.compile(r"(?P<list>[0-9]{1,18})\.(?P<first>[0-9]{1,18})")
 
 
 class StoredPage(NamedTuple):
@@ -91,8 +92,6 @@ class StoredPage(NamedTuple):
     version: int
     continues: str = ""
     """The continue token; empty for the last page."""
-    remaining: int | None = None
-    """The number of remaining items; None on the last page, or if a selector makes it unknown."""
 
 
 class _Snapshot(NamedTuple):
@@ -124,10 +123,10 @@ class StoreReader:
             Invalid: a selector or a page token is none.
         """
         if options.continues:
-            token, _, first = options.continues.partition(".")
-            begin = number(first) if number(token) is not None else None
-            if begin is None:
+            asked = _TOKEN.fullmatch(options.continues)
+            if asked is None:
                 raise Invalid("continue key is not valid", status=400)
+            token, begin = asked["list"], int(asked["first"])
             snapshot = self._snapshots.get(token)
             if snapshot is None or snapshot.about != target or self._forgotten(resource, snapshot):
                 raise Expired(
@@ -135,32 +134,20 @@ class StoreReader:
                     status=410,
                 )
         else:
-            snapshot, begin = self._snapshot(resource, target, options), 0
+            found = self._store.list(resource.kind, target.namespace or None)
+            if options.labels or options.fields:
+                found = tuple(filter(chooser(options.labels, options.fields, resource), found))
+            snapshot, begin = _Snapshot(target, found, self._store.version), 0
             token = str(next(self._numbers))
-        end = begin + options.limit if options.limit else len(snapshot.items)
-        remaining = len(snapshot.items) - end
-        if remaining <= 0:
+        end = begin + options.limit if options.limit > 0 else len(snapshot.items)
+        if end >= len(snapshot.items):
             self._snapshots.pop(token, None)
             return StoredPage(snapshot.items[begin:end], snapshot.version)
         self._snapshots[token] = snapshot
         self._snapshots.move_to_end(token)
         while len(self._snapshots) > _KEPT:
             self._snapshots.popitem(last=False)
-        selected = bool(options.labels or options.fields)
-        return StoredPage(
-            snapshot.items[begin:end],
-            snapshot.version,
-            f"{token}.{end}",
-            None if selected else remaining,
-        )
-
-    def _snapshot(
-        self, resource: ServedResource, target: RequestedObject, options: ListOptions
-    ) -> _Snapshot:
-        found = self._store.list(resource.kind, target.namespace or None)
-        if options.labels or options.fields:
-            found = tuple(filter(chooser(options.labels, options.fields, resource), found))
-        return _Snapshot(target, found, self._store.version)
+        return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
 
     def _forgotten(self, resource: ServedResource, snapshot: _Snapshot) -> bool:
         try:

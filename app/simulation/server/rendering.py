@@ -1,7 +1,7 @@
 """Objects in the API's JSON: alone, in lists, as rows of the tables that kubectl prints; pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.core.model.instants import parse_rfc3339
 from app.simulation.definitions import SIZED
@@ -9,13 +9,16 @@ from app.simulation.server.catalog import ServedResource
 from app.simulation.store import Object
 from app.simulation.views import size_field, terminating
 
+if TYPE_CHECKING:
+    from app.simulation.server.reading import StoredPage
+
 _WITHOUT_GENERATION: Final = frozenset({"Event", "Lease", "Namespace", "Node", "Secret", "Service"})
 _SLICE: Final = "EndpointSlice"
 _EMPTY: Final[tuple[object, ...]] = ("", None, {}, [])
 # The fields of an EndpointSlice that are null if empty.
 _LISTS: Final = ("endpoints", "ports")
-# Built-in kinds, which a real server has Go types for; the others are custom resources.
-_TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
+TYPED: Final = _WITHOUT_GENERATION | SIZED | {"Pod", _SLICE}
+"""Built-in kinds, which a real server has Go types for; the others are custom resources."""
 _SHOWN_WHEN_DELETED: Final = frozenset({"Pod", "Service"})
 
 
@@ -56,7 +59,7 @@ def shown(obj: Object) -> dict[str, Any]:
 def item(obj: Object) -> dict[str, Any]:
     """Returns an object as an item of a list, in which built-in kinds omit kind and apiVersion."""
     body = shown(obj)
-    if obj["kind"] in _TYPED:
+    if obj["kind"] in TYPED:
         del body["kind"], body["apiVersion"]
     return body
 
@@ -91,34 +94,19 @@ def scale(obj: Object) -> dict[str, Any]:
     }
 
 
-def listed(
-    resource: ServedResource,
-    items: Sequence[Object],
-    version: int,
-    *,
-    continues: str,
-    remaining: int | None,
-    partially: bool,
-) -> dict[str, Any]:
+def listed(resource: ServedResource, page: "StoredPage", *, partially: bool) -> dict[str, Any]:
     """Returns a list, or one page of it; `partially`: of metadata only."""
-    metadata: dict[str, Any] = {"resourceVersion": str(version)}
-    if continues or not (partially or resource.kind in _TYPED):
-        metadata["continue"] = continues
-    if remaining is not None:
-        metadata["remainingItemCount"] = remaining
+    metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
+    if page.continues or not (partially or resource.kind in TYPED):
+        metadata["continue"] = page.continues
     kind = "PartialObjectMetadataList" if partially else f"{resource.kind}List"
     render = partial if partially else item
     return {
         "kind": kind,
         "apiVersion": "meta.k8s.io/v1" if partially else resource.api_version,
         "metadata": metadata,
-        "items": [render(served(resource, obj)) for obj in items],
+        "items": [render(served(resource, obj)) for obj in page.items],
     }
-
-
-def is_typed(kind: str) -> bool:
-    """Returns whether a kind is built in; others are custom resources."""
-    return kind in _TYPED
 
 
 def deleted(resource: ServedResource, obj: Object) -> dict[str, Any]:
@@ -143,17 +131,7 @@ def deleted(resource: ServedResource, obj: Object) -> dict[str, Any]:
 def version(git_version: str) -> dict[str, Any]:
     """Returns the answer to `GET /version`."""
     major, minor, _ = git_version.removeprefix("v").split(".", 2)
-    return {
-        "major": major,
-        "minor": minor,
-        "gitVersion": git_version,
-        "gitCommit": "simulated",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "none",
-        "compiler": "none",
-        "platform": "simulated",
-    }
+    return {"major": major, "minor": minor, "gitVersion": git_version}
 
 
 # Objects as rows of a table, which kubectl prints.
@@ -181,11 +159,7 @@ def table(
     if resource.kind == "Event":
         columns = _OF_EVENTS
     elif resource.definition is not None:
-        printed = resource.definition.columns
-        own = (
-            Column(each.name, each.value, each.priority, each.type == "date") for each in printed
-        )
-        columns = (_NAME, *own)
+        columns = (_NAME, *map(_printed, resource.definition.columns))
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -234,6 +208,12 @@ def _at(*path: str, default: object = "") -> Callable[[Object], object]:
         return default if obj is None else obj
 
     return read
+
+
+def _printed(column: Mapping[str, Any]) -> Column:
+    """Returns a column of a definition, whose cells are null where an object has no value."""
+    value = _at(*column["jsonPath"].strip(".").split("."), default=None)
+    return Column(column["name"], value, column.get("priority", 0), column["type"] == "date")
 
 
 # Pods.

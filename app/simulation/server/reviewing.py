@@ -137,10 +137,5 @@ class ServerReviews:
 
 
 def _user(found: Identity) -> dict[str, Any]:
-    user = {
-        "username": found.user,
-        "uid": found.uid,
-        "groups": found.groups,
-        "extra": found.extra,
-    }
+    user = {"username": found.user, "uid": found.uid, "groups": found.groups}
     return {name: value for name, value in user.items() if value}

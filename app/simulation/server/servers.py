@@ -134,9 +134,9 @@ class SimulatedServers:
         url, user_info = self._place.url(SEED), {"token": self._fronts.tokens[user]}
         return manifests.kubeconfig("simulated-seed", url, self._fronts.seed_ca, user_info).decode()
 
-    def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
-        """Cuts all connections to one API server by one route, including watches."""
-        self._place.port(name, route).cut()
+    def cut(self) -> None:
+        """Cuts all connections to the seed's API server, including watches."""
+        self._place.port(SEED).cut()
 
     async def _serve(self, name: str, route: Route) -> None:
         self._served.add(name)
@@ -188,10 +188,10 @@ class MemoryServers:
         place.url(SEED)
         place.serve = self._serve
 
-    def _serve(self, name: str, route: Route, port: MemoryPort) -> None:
-        if name != SEED:
-            self._fronts.prepare(name)
-        server, api = self._fronts.server(name, route, self._loop)
+    def _serve(self, port: MemoryPort) -> None:
+        if port.name != SEED:
+            self._fronts.prepare(port.name)
+        server, api = self._fronts.server(port.name, port.route, self._loop)
         port.listen(server, api, self._loop)
 
     def credentials(self, user: str = WATCHDOG) -> "MemoryCredentials":
@@ -200,10 +200,6 @@ class MemoryServers:
         return MemoryCredentials(
             SeedIdentity(self.place.url(SEED), context, self._fronts.tokens[user])
         )
-
-    def cut(self, name: str = SEED, route: Route = Route.INTERNAL) -> None:
-        """Cuts all connections to one API server by one route, including watches."""
-        self.place.port(name, route).cut()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,22 +20,17 @@ from app.core.model.endpoints import (
 )
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import ProberPolicy
+from tests.core.config import test_files
 
 HERE = Path(__file__).parent / "endpoint"
 API_SERVER = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver"})),))
-DEPENDENT = {
-    "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
-    "scaleUp": {},
-    "scaleDown": {},
-}
 PODS = {"podSelector": {"matchLabels": {"role": "apiserver"}}}
 TCP = {"tcpSocket": {"port": 443}}
 CANARY = "canary"
 
 
 def file_with(*probes, **keys):
-    top = {"kubeConfigSecretName": "probe", "dependentResourceInfos": [DEPENDENT]}
-    return yaml.safe_dump(top | {"endpointProbes": list(probes)} | keys)
+    return test_files.file_with(**{"endpointProbes": list(probes)} | keys)
 
 
 def read(*probes, allow_exec=True, **keys):
@@ -150,36 +145,17 @@ def test_exec_as_a_second_handler_is_refused_without_its_flag_too():
     )
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "example.org",
-        "EXAMPLE.org",
-        "example.org.",
-        "localhost",
-        "{namespace}",
-        "api.{namespace}.example.org",
-        "{namespace}-api.{namespace}",
-        "3com.example",
-        "10.0.0.1",
-        "::1",
-        "2001:db8::7",
-        "::ffff:10.0.0.1",
-    ],
-)
-def test_a_host_is_a_name_or_an_address(host):
-    assert read_one(host=host, **TCP).host == host
-
-
-@pytest.mark.parametrize("port", ["https", "a", "0a", "x-509", "a-name-of-15-le"])
-def test_a_port_has_a_name_where_the_target_is_a_container(port):
-    assert read_one(tcpSocket={"port": port}, **PODS).handler == TcpSocket(port)
-
-
-@pytest.mark.parametrize("path", ["/", "/a/b?c=d&e=%20", "/{namespace}", "/~a!$'()*+,;=:@[]"])
-def test_a_path_may_have_a_query(path):
-    handler = read_one(host="example.org", httpGet={"port": 80, "path": path}).handler
-    assert handler == HttpGet(80, path=path)
+def test_hosts_names_of_ports_and_paths_are_kept_as_they_are_written():
+    path = HERE / "good/hosts-ports-and-paths.yaml"
+    written = yaml.safe_load(path.read_text())["endpointProbes"]
+    for probe, said in zip(
+        read_prober_file(path, strict=True).policy.endpoint_probes, written, strict=True
+    ):
+        assert probe.host == said.get("host")
+        given = said.get("httpGet") or said["tcpSocket"]
+        assert not isinstance(probe.handler, Exec)
+        kept = {"path": probe.http_get.path} if probe.http_get else {}
+        assert kept | {"port": probe.handler.port} == given
 
 
 def test_headers_keep_their_order_and_may_be_repeated():

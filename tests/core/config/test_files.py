@@ -45,18 +45,16 @@ def mistakes(text, *, strict=True):
     return [str(each) for each in caught.value.mistakes]
 
 
+DEPENDENT = {
+    "ref": {"apiVersion": KCM.api_version, "kind": KCM.kind, "name": KCM.name},
+    "scaleUp": {},
+    "scaleDown": {},
+}
+
+
 def file_with(**keys):
     """A minimal file in YAML with `keys` replaced at the top."""
-    top = {
-        "kubeConfigSecretName": "probe",
-        "dependentResourceInfos": [
-            {
-                "ref": {"apiVersion": KCM.api_version, "kind": KCM.kind, "name": KCM.name},
-                "scaleUp": {},
-                "scaleDown": {},
-            }
-        ],
-    }
+    top = {"kubeConfigSecretName": "probe", "dependentResourceInfos": [DEPENDENT]}
     return yaml.safe_dump(top | keys)
 
 

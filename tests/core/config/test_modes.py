@@ -17,15 +17,11 @@ from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, Tcp
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
+from tests.core.config.test_files import DEPENDENT
 
 HERE = Path(__file__).parent
 LEASE = {"kubeConfigSecretName": "probe"}
 ENDPOINT = {"internalKubeConfigSecretName": "inside", "externalKubeConfigSecretName": "outside"}
-DEPENDENT = {
-    "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
-    "scaleUp": {},
-    "scaleDown": {},
-}
 
 
 def loaded(mode, **keys):

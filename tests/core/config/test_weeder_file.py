@@ -115,29 +115,6 @@ def test_an_unknown_key_in_a_requirement_stops_it_too():
     assert found == [f"line 7: {path}: {message}"]
 
 
-@pytest.mark.parametrize(
-    "key",
-    [*"aA9", "a.b", "a_b", "a-b", "a" * 63, "x/a", "9.x-y.z/A_9", f"{'a.' * 126}a/{'b' * 63}"],
-)
-def test_kubernetes_allows_these_label_keys(key):
-    text = file_with({"matchLabels": {key: "x"}})
-    (selector,) = parse_weeder(text, "file", strict=True).policy.services["etcd"]
-    assert selector.matches({key: "x"})
-
-
-@pytest.mark.parametrize("value", ["", "a", "A", "9", "true", "1.5", "a.b_c-d", "a" * 63])
-def test_kubernetes_allows_these_label_values(value):
-    text = file_with({"matchLabels": {"role": value}})
-    (selector,) = parse_weeder(text, "file", strict=True).policy.services["etcd"]
-    assert selector.matches({"role": value})
-
-
-@pytest.mark.parametrize("service", ["a", "a9", "a-b", "etcd-main-client", "a" * 63])
-def test_kubernetes_allows_these_service_names(service):
-    text = file_with().replace("etcd", service)
-    assert set(parse_weeder(text, "file", strict=True).policy.services) == {service}
-
-
 def test_services_that_differ_by_case_only_are_two_of_which_one_is_wrong():
     selectors = {"podSelectors": [{"matchLabels": {"a": "b"}}]}
     text = yaml.safe_dump({"servicesAndDependantSelectors": {"etcd": selectors, "Etcd": selectors}})

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.handlers.http_get import AGENT
 from app.core.model.endpoints import HttpGet, ProbeOutcome, Scheme
-from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving
+from tests.core.handlers.targets import OK, at, handlers, probe, ran, serving
 from tests.core.kube.server import is_ended, server_context, until
 from tests.support.certs import Authority
 
@@ -174,24 +174,6 @@ async def test_each_run_has_a_connection_of_its_own_and_closes_it():
             await made.run(probe(HttpGet(target.port)), at())
         await until(lambda: not target.open)
         assert target.connections == 3
-
-
-async def test_no_cookie_of_one_answer_goes_with_the_next_request():
-    async with serving(status(200, "Set-Cookie: a=b")) as target, handlers() as made:
-        for _ in range(2):
-            await made.run(probe(HttpGet(target.port)), at())
-        assert all("cookie" not in call.headers for call in target.asked)
-
-
-async def test_neither_proxy_nor_netrc_of_the_environment_is_used(monkeypatch, tmp_path):
-    netrc = tmp_path / "netrc"
-    netrc.write_text(f"machine 127.0.0.1 login a password {CANARY}")
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
-    monkeypatch.setenv("NETRC", str(netrc))
-    async with serving(OK) as target:
-        assert (await ran(HttpGet(target.port))).outcome is SUCCESS
-        assert "authorization" not in target.asked[0].headers
 
 
 # Ports

@@ -10,7 +10,7 @@ from app.core import name_lookup
 from app.core.handlers.runs import HandlerRun, Lookup, NoAddress
 from app.core.model.endpoints import HttpGet, ProbeOutcome, TcpSocket
 from app.core.name_lookup import IpAddress
-from tests.core.handlers.targets import at, handlers, probe, ran, serving
+from tests.core.handlers.targets import at, handlers, probe, serving
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -102,14 +102,6 @@ async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threa
     late = (addresses(names, host, run, 0.2) for host, run in zip(hosts, runs, strict=True))
     assert all(await asyncio.gather(*late, return_exceptions=True))
     assert [run.late.outcome for run in runs] == [ProbeOutcome.FAILURE] * 3
-
-
-async def test_silent_resolvers_make_a_failure_of_a_probe_and_leave_the_loop_alone(resolver):
-    found = await ran(HttpGet(80), at("slow.example"), timeout=0.2)
-    assert (found.outcome, found.message) == (
-        ProbeOutcome.FAILURE,
-        "the name was not resolved within 0.2 s",
-    )
 
 
 async def test_after_the_lookup_it_is_the_connection_that_is_late(resolver):

@@ -43,12 +43,16 @@ async def test_one_namespace_leaves_the_spare_places_to_others():
 
 
 async def test_who_has_least_is_next_however_long_others_wait():
-    places, done = RunSlots(2, 0), list[str]()
-    jobs = [asyncio.ensure_future(held(places, "greedy", 10, done)) for _ in range(6)]
-    await asyncio.sleep(1)
-    jobs.append(asyncio.ensure_future(held(places, "modest", 1, done)))
+    places, done = RunSlots(4, 0), list[str]()
+    jobs = [
+        asyncio.ensure_future(held(places, name, seconds, done))
+        for name, seconds in (
+            *(("greedy", 10), ("greedy", 20), ("greedy", 20), ("modest", 20)),
+            *(("greedy", 1), ("modest", 1)),  # these wait
+        )
+    ]
     await asyncio.gather(*jobs)
-    assert done.index("modest") == 2
+    assert done[:3] == ["greedy", "modest", "greedy"]
 
 
 async def test_to_wait_costs_the_same_however_many_wait_already():

@@ -58,9 +58,6 @@ class Asked:
     async def chunk(self, data: bytes) -> None:
         await self.raw(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
-    async def event(self, kind: str, thing: dict[str, Any]) -> None:
-        await self.chunk(json.dumps({"type": kind, "object": thing}).encode() + b"\n")
-
     async def end_stream(self) -> None:
         await self.raw(b"0\r\n\r\n")
 
@@ -177,6 +174,14 @@ async def serving(
         if server.tasks:
             await asyncio.wait(list(server.tasks))
         await asyncio.sleep(0.01)  # what was aborted says so in the next turns of the loop
+
+
+def page_of(kind: str, items, query, **meta):
+    """The page of a list that a request asks for."""
+    limit, start = int(query.get("limit", 10**9)), int(query.get("continue", 0))
+    if start + limit < len(items):
+        meta |= {"continue": str(start + limit)}
+    return {"kind": f"{kind}List", "metadata": meta, "items": items[start : start + limit]}
 
 
 class FakeCredentials:

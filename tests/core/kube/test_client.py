@@ -285,9 +285,17 @@ async def is_given_up(asked):
     await asked.answer(VERSION)
 
 
-@pytest.mark.parametrize(
-    "handler", [answers_what_nobody_asked, is_not_read_to_its_end, is_given_up]
-)
+async def is_given_up_in_its_midst(asked):
+    if asked.connection == 1:
+        await asked.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
+        await asked.hang()
+    await asked.answer(VERSION)
+
+
+LEFT_OVER = [answers_what_nobody_asked, is_not_read_to_its_end, is_given_up]
+
+
+@pytest.mark.parametrize("handler", [*LEFT_OVER, is_given_up_in_its_midst])
 async def test_where_an_answer_is_left_over_or_due_the_next_question_is_asked_elsewhere(handler):
     async with serving(handler) as server, channel_to(server) as channel:
         with suppress(TimeoutError, ClusterError):

@@ -12,6 +12,7 @@ from app.core.kube.kubeconfig import (
     ExternalServerPolicy,
     ServerPolicy,
     is_forbidden,
+    is_literal,
 )
 from tests.core.kube.test_kubeconfig import config, parse
 
@@ -103,6 +104,12 @@ def test_of_ipv6_addresses_at_least_what_python_calls_special_is_forbidden(addre
     special = address.is_loopback or address.is_link_local or address.is_multicast
     if special or address.is_unspecified:
         assert is_forbidden(str(address))
+
+
+@given(st.one_of(st.ip_addresses(), st.text(max_size=40)))
+def test_every_text_is_judged(value):
+    assert is_forbidden(str(value)) in {True, False}
+    assert is_literal(str(value)) in {True, False}
 
 
 def test_only_those_addresses_of_a_name_are_used_that_are_allowed():

@@ -23,7 +23,8 @@ from app.core.model.shoots import Route, SecretView
 from app.core.name_lookup import IpAddress
 from tests.core.kube import test_shoot
 from tests.core.kube.server import serving, until
-from tests.core.kube.test_shoot import NAMESPACE, api, kubeconfig
+from tests.core.kube.test_kubeconfig import NAMESPACE
+from tests.core.kube.test_shoot import api, kubeconfig
 from tests.core.kube.test_shoot import secret as internal
 from tests.support.certs import Authority
 
@@ -48,6 +49,15 @@ def external(server, version="1", namespace=NAMESPACE, **more) -> SecretView:
 def connecting(policy=LOCAL, **more):
     inner = ServerPolicy(pattern=r"(127\.0\.0\.1|localhost):[0-9]+")
     return test_shoot.connecting(inner, external=policy, **more)
+
+
+async def version(connector, server, within=1.0, **more):
+    """What one attempt by the external route brings."""
+    return await (await connector.connect(external(server, **more))).version(within=within)
+
+
+async def hangs(asked):
+    await asked.hang()
 
 
 @pytest.fixture
@@ -78,15 +88,15 @@ class Dns:
         return tuple(IpAddress(socket.AF_INET, each) for each in found)
 
 
-async def failing(handler, within=1.0, **more):
-    """The error of one probe by the external route at a server that does this."""
-    async with serving(handler) as server, connecting(**more) as connector:
-        with pytest.raises(ClusterError) as caught:
-            await (await connector.connect(external(server, token="canary-77"))).version(
-                within=within
-            )
-        assert "canary-77" not in repr(caught.value)
-        return caught.value
+@pytest.mark.parametrize("times", [{"within": 0.2}, {"within": 60.0, "probe_timeout": 0.2}])
+async def test_an_attempt_ends_when_its_time_or_that_of_the_probe_is_over(times):
+    within, began = times.pop("within"), asyncio.get_running_loop().time()
+    async with serving(hangs) as server, connecting(**times) as connector:
+        with pytest.raises(Unreachable) as caught:
+            await version(connector, server, token="canary-77", within=within)
+    assert type(caught.value) is Unreachable
+    assert "canary-77" not in repr(caught.value)
+    assert asyncio.get_running_loop().time() - began < 1.0
 
 
 # New connections.
@@ -107,81 +117,51 @@ async def test_the_routes_of_a_shoot_are_two_clusters_with_credentials_of_their_
         near = await connector.connect(internal(inner, token="in"))
         far = await connector.connect(external(outer, token="out"))
         await asyncio.gather(near.version(), far.version())
-        assert await connector.connect(internal(inner, token="in")) is near
         assert await connector.connect(external(outer, token="out")) is far
         assert inner.asked[0].headers["authorization"] == "Bearer in"
         assert outer.asked[0].headers["authorization"] == "Bearer out"
-
-
-async def test_who_is_forgotten_has_no_connection_on_either_route():
-    async def hangs(asked):
-        if asked.path == "/version" and asked.turn == 1 and asked.headers.get("authorization"):
-            await asked.hang()
-
-    async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
-        await (await connector.connect(internal(inner))).version()
-        waiting = asyncio.ensure_future(
-            (await connector.connect(external(outer))).version(within=5.0)
-        )
-        await until(lambda: outer.asked)
-        connector.forget(NAMESPACE)
-        with pytest.raises(ClusterError):
-            await waiting
-        await until(lambda: not inner.open and not outer.open)
-        assert not connector._known
-
-
-async def test_a_new_ca_ends_what_the_former_has_open_on_its_own_route_only():
-    async def hangs(asked):
-        await asked.hang()
-
-    async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
-        await (await connector.connect(internal(inner))).version()
-        waiting = asyncio.ensure_future(
-            (await connector.connect(external(outer))).version(within=5.0)
-        )
-        await until(lambda: outer.asked)
-        other = await connector.connect(external(outer, version="2", ca=Authority.create()))
-        with pytest.raises(ClusterError):
-            await waiting
-        with pytest.raises(CertificateUntrusted):
-            await other.version(within=1.0)
-        assert inner.open == 1
-
-
-async def test_a_refused_external_kubeconfig_leaves_the_internal_route_as_it_is():
-    async with serving(api()) as server, connecting() as connector:
-        near = await connector.connect(internal(server))
-        await near.version()
         with pytest.raises(CredentialRefused):
-            await connector.connect(SecretView(NAMESPACE, "1", b"{", Route.EXTERNAL))
-        assert await connector.connect(internal(server)) is near
+            await connector.connect(SecretView(NAMESPACE, "2", b"{", Route.EXTERNAL))
+        assert await connector.connect(internal(inner, token="in")) is near
         await near.version()
-        assert server.connections == 1
+        assert inner.connections == 1
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["it is forgotten", "its CA is new"])
+async def test_what_a_shoot_has_open_ends_where_it_is_forgotten_and_on_one_route_where_its_ca_is_new(
+    new,
+):
+    async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
+        await (await connector.connect(internal(inner))).version()
+        waiting = asyncio.ensure_future(version(connector, outer, within=5.0))
+        await until(lambda: outer.asked)
+        if new:
+            with pytest.raises(CertificateUntrusted):
+                await version(connector, outer, version="2", ca=Authority.create())
+        else:
+            connector.forget(NAMESPACE)
+        with pytest.raises(ClusterError):
+            await waiting
+        await until(lambda: (inner.open, outer.open) == (new, 0))
+        assert bool(connector._known) is new
 
 
 # Time.
 
 
-@pytest.mark.parametrize("times", [{"within": 0.2}, {"within": 60.0, "probe_timeout": 0.2}])
-async def test_an_attempt_ends_when_its_time_or_that_of_the_probe_is_over(times):
-    async def hangs(asked):
-        await asked.hang()
-
-    began = asyncio.get_running_loop().time()
-    error = await failing(hangs, **times)
-    assert type(error) is Unreachable
-    assert asyncio.get_running_loop().time() - began < 1.0
-
-
-async def test_a_load_balancer_that_swallows_everything_is_unreachable():
+@asynccontextmanager
+async def swallowing(name):
+    """A load balancer that swallows everything."""
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
-        where = Named(_At(deaf.getsockname()[1]), "127.0.0.1")
-        async with connecting() as connector:
-            with pytest.raises(Unreachable) as caught:
-                await (await connector.connect(external(where))).version(within=0.3)
+        yield Named(_At(deaf.getsockname()[1]), name)
+
+
+async def test_a_load_balancer_that_swallows_everything_is_unreachable():
+    async with swallowing("127.0.0.1") as where, connecting() as connector:
+        with pytest.raises(Unreachable) as caught:
+            await version(connector, where, within=0.3)
     assert type(caught.value) is Unreachable
 
 
@@ -193,27 +173,28 @@ class _At:
 # Addresses.
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254"])
-async def test_without_the_flag_a_literal_that_leads_inside_is_never_connected_to(host):
-    async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
+INSIDE = [
+    (ExternalServerPolicy(), "127.0.0.1"),
+    (ExternalServerPolicy(), "[::1]"),
+    (ExternalServerPolicy(), "[::ffff:127.0.0.1]"),
+    (ExternalServerPolicy(), "169.254.169.254"),
+    (ExternalServerPolicy(), NAME),
+    (ExternalServerPolicy(".*"), NAME),  # the flag allows literals only
+]
+
+
+@pytest.mark.parametrize(("policy", "host"), INSIDE)
+async def test_what_leads_inside_is_never_connected_to(policy, host):
+    async with serving(api()) as server, connecting(policy) as connector:
         with pytest.raises(AddressForbidden, match="--external-server-pattern"):
-            await (await connector.connect(external(Named(server, host)))).version(within=1.0)
-        assert server.connections == 0
-
-
-async def test_a_name_that_leads_inside_is_never_connected_to_not_even_with_the_flag():
-    async with serving(api()) as server:
-        for policy in (ExternalServerPolicy(), ExternalServerPolicy(".*")):
-            async with connecting(policy) as connector:
-                with pytest.raises(AddressForbidden, match="--external-server-pattern"):
-                    await (await connector.connect(external(Named(server)))).version(within=1.0)
+            await version(connector, Named(server, host))
         assert server.connections == 0
 
 
 async def test_an_ipv6_literal_is_connected_to():
     async with connecting() as connector:
         with pytest.raises(Unreachable, match="no connection"):
-            await (await connector.connect(external(Named(_At(1), "[::1]")))).version(within=1.0)
+            await version(connector, Named(_At(1), "[::1]"))
 
 
 async def test_only_the_allowed_addresses_of_a_name_are_connected_to(dns):
@@ -262,9 +243,7 @@ async def test_the_certificate_must_have_the_name_and_not_the_address(dns):
     dns.answers["other.example"] = ["127.0.0.1"]
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
         with pytest.raises(CertificateUntrusted):
-            await (await connector.connect(external(Named(server, "other.example")))).version(
-                within=1.0
-            )
+            await version(connector, Named(server, "other.example"))
 
 
 async def test_the_internal_route_may_lead_wherever_its_own_rule_allows(dns):
@@ -304,12 +283,8 @@ async def test_a_resolver_that_hangs_says_nothing_about_the_path(dns, route):
 @pytest.mark.parametrize(("seconds", "blamed"), [(0.45, NameUnresolved), (0.1, Unreachable)])
 async def test_a_resolver_that_took_most_of_the_time_and_no_other_is_to_blame(dns, seconds, blamed):
     dns.hangs = True
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))
-        deaf.listen()
-        where = Named(_At(deaf.getsockname()[1]))
-        async with connecting(ExternalServerPolicy()) as connector:
-            asyncio.get_running_loop().call_later(seconds, dns.open.set)
-            with pytest.raises(blamed) as caught:
-                await (await connector.connect(external(where))).version(within=0.6)
-            assert type(caught.value) is blamed
+    async with swallowing(NAME) as where, connecting(ExternalServerPolicy()) as connector:
+        asyncio.get_running_loop().call_later(seconds, dns.open.set)
+        with pytest.raises(blamed) as caught:
+            await version(connector, where, within=0.6)
+        assert type(caught.value) is blamed

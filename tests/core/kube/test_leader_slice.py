@@ -194,25 +194,21 @@ async def test_who_leads_no_more_writes_no_more():
     assert seed.written == []
 
 
-async def test_a_write_that_meets_another_one_is_made_once_more():
+@pytest.mark.parametrize(
+    ("conflicts", "tried"),
+    [(1, [0, 0]), (3, [0, 0, 0, 10])],
+    ids=["once", "always, for ten seconds"],
+)
+async def test_a_write_that_meets_another_one_is_made_again(conflicts, tried):
     seed = Seed(of_chart())
-    seed.writing = [Conflict("changed", status=409)]
-    async with running(seed, leading=True) as replica:
-        await asyncio.sleep(1)
-        assert replica.address.off is None
-    assert [method for method, _ in seed.asked] == ["GET", "PUT", "GET", "PUT"]
-    assert seed.slice == sending_to(OWN)
-
-
-async def test_writes_that_always_meet_others_come_again_ten_seconds_later():
-    seed = Seed(of_chart())
-    seed.writing = [Conflict("changed", status=409)] * 3
+    seed.writing = [Conflict("changed", status=409)] * conflicts
     async with running(seed, leading=True) as replica:
         await asyncio.sleep(5)
-        assert seed.times("PUT") == [0, 0, 0]
         assert replica.address.off is None
         await asyncio.sleep(10)
-        assert seed.slice == sending_to(OWN)
+    assert seed.times("PUT") == tried
+    assert [method for method, _ in seed.asked][:4] == ["GET", "PUT", "GET", "PUT"]
+    assert seed.slice == sending_to(OWN)
 
 
 MENDED_BY_PEOPLE = [

@@ -11,7 +11,6 @@ import pytest
 from app.core.errors import (
     BadAnswer,
     ClusterError,
-    Forbidden,
     LimitExceeded,
     Unreachable,
 )
@@ -123,16 +122,6 @@ async def test_a_protocol_that_does_not_tell_the_exit_code_is_refused(protocol):
 
     with pytest.raises(BadAnswer, match="no protocol"):
         await outcome(handler)
-
-
-async def test_a_refusal_says_what_the_seed_says_and_no_token():
-    async def handler(asked):
-        text = "pods is forbidden: User x cannot create resource pods/exec"
-        await asked.answer({"kind": "Status", "message": text}, status=403)
-
-    with pytest.raises(Forbidden, match="User x cannot create") as caught:
-        await outcome(handler)
-    assert TOKEN not in str(caught.value)
 
 
 async def test_a_refusal_whose_words_never_end_ends():

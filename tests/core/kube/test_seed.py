@@ -26,7 +26,7 @@ from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.workloads import ResourceRef
 from app.core.ports import SeedChange, Watched
 from app.core.tasks import Tasks
-from tests.core.kube.server import api_of, until
+from tests.core.kube.server import api_of, page_of, until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -68,30 +68,18 @@ class World:
         }
         self.objects = {}
         self.streams = set()
-        self.tokens = {"t1"}
-        self.patches = []
-        self.writes_fail_with = 409
 
     async def handle(self, asked):
-        token = asked.headers.get("authorization", "").removeprefix("Bearer ")
-        if token not in self.tokens:
-            await asked.answer({"message": "who are you?"}, 401)
-        elif asked.path == "/apis/example.org/v1":
+        if asked.path == "/apis/example.org/v1":
             resources = [
                 {"name": "scalers", "kind": "Scaler"},
                 {"name": "scalers/scale", "kind": "Scale"},
             ]
             await asked.answer({"kind": "APIResourceList", "resources": resources})
-        elif asked.method == "PATCH":
-            await self.patch(asked)
         elif "watch" in asked.query:
             await self.stream(asked)
         else:
             await self.get(asked)
-
-    async def patch(self, asked):
-        self.patches.append(asked.path)
-        await asked.answer({"message": "no"}, self.writes_fail_with)
 
     async def stream(self, asked):
         self.streams.add(asked.path)
@@ -104,11 +92,7 @@ class World:
         last = asked.path.rsplit("/", 1)[1]
         if last not in self.lists:
             return await asked.answer({"message": "not found"}, 404)
-        kind, items = self.lists[last]
-        limit, start = int(asked.query.get("limit", 10**9)), int(asked.query.get("continue", 0))
-        more = {"continue": str(start + limit)} if start + limit < len(items) else {}
-        body = {"kind": kind + "List", "metadata": {"resourceVersion": "9"} | more}
-        return await asked.answer(body | {"items": items[start : start + limit]})
+        return await asked.answer(page_of(*self.lists[last], asked.query, resourceVersion="9"))
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """Who we are in the seed: files that rotate, files that are wrong."""
 
 import asyncio
-import base64
 import json
 import ssl
 
@@ -12,6 +11,7 @@ from app.core.clock import Clock
 from app.core.errors import ConfigurationError
 from app.core.kube.seed_api import FileCredentials
 from tests.core.kube.server import AUTHORITY
+from tests.core.kube.test_kubeconfig import CERT, KEY, config
 from tests.support.certs import Authority
 
 # the files are read in a thread, which virtual time does not wait for
@@ -112,22 +112,9 @@ async def test_a_service_account_that_cannot_be_used_is_a_mistake(folder, missin
         await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
 
 
-def kubeconfig(path, *, user=None, cluster=None):
-    ca = base64.b64encode(AUTHORITY.pem).decode()
-    named = {"name": "x"}
-    server = {"server": "https://127.0.0.1:6443", "certificate-authority-data": ca}
-    path.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "x",
-                "clusters": [named | {"cluster": server | (cluster or {})}],
-                "contexts": [named | {"context": {"cluster": "x", "user": "x"}}],
-                "users": [named | {"user": user or {"token": "t1"}}],
-            }
-        )
-    )
+def kubeconfig(path, *, token="t1", user=None, cluster=None):  # noqa: S107 - nobody's token
+    server = {"server": "https://127.0.0.1:6443"} | (cluster or {})
+    path.write_text(json.dumps(config(cluster=server, user=user or {"token": token})))
     return path
 
 
@@ -139,7 +126,7 @@ async def test_the_operators_kubeconfig_is_read_by_kubernetes_asyncio(tmp_path):
     assert (before.origin, before.token) == ("https://127.0.0.1:6443", "t1")
     assert before.context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert len(before.context.get_ca_certs()) == 1, "the CA of the file alone"
-    kubeconfig(path, user={"token": "t2"})
+    kubeconfig(path, token="t2")
     await credentials.refresh()
     after = await credentials.current()
     assert after.token == "t2"
@@ -151,11 +138,7 @@ async def test_the_operators_kubeconfig_is_read_by_kubernetes_asyncio(tmp_path):
 
 @blocking
 async def test_the_operators_client_certificate_is_used(tmp_path):
-    pair = AUTHORITY.client("admin", ["system:masters"])
-    user = {
-        "client-certificate-data": base64.b64encode(pair.certificate).decode(),
-        "client-key-data": base64.b64encode(pair.key).decode(),
-    }
+    user = {"client-certificate-data": CERT, "client-key-data": KEY}
     path = kubeconfig(tmp_path / "config", user=user)
     credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
     assert (await credentials.current()).token is None
@@ -180,3 +163,11 @@ async def test_what_we_do_not_support_is_said(tmp_path, cluster):
         await FileCredentials.of_kubeconfig(Time().clock, path)
     (named,) = cluster
     assert f"{path}: {named}: is not supported" in str(caught.value)
+
+
+@blocking
+async def test_a_kubeconfig_that_is_not_there_is_said_not_to_be(tmp_path):
+    path = tmp_path / "nowhere"
+    with pytest.raises(ConfigurationError) as caught:
+        await FileCredentials.of_kubeconfig(Time().clock, path)
+    assert str(caught.value) == f"{path}: (file): cannot be read: No such file or directory"

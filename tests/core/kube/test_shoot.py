@@ -20,29 +20,22 @@ from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import NodeView, SecretView
-from tests.core.kube.server import AUTHORITY, serving, until
+from tests.core.kube.server import AUTHORITY, page_of, serving, until
+from tests.core.kube.test_kubeconfig import NAMESPACE, config
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
 
-NAMESPACE = "shoot--dev--one"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 def kubeconfig(server, token="t1", ca=AUTHORITY) -> bytes:  # noqa: S107 - nobody's token
-    name = {"name": NAMESPACE}
     cluster = {
         "server": server.origin,
         "certificate-authority-data": base64.b64encode(ca.pem).decode(),
     }
     user = {} if token is None else {"token": token}
-    return json.dumps(
-        {
-            "clusters": [name | {"cluster": cluster}],
-            "contexts": [name | {"context": {"cluster": NAMESPACE, "user": NAMESPACE}}],
-            "users": [name | {"user": user}],
-        }
-    ).encode()
+    return json.dumps(config(cluster=cluster, user=user)).encode()
 
 
 def secret(server, version="1", **more) -> SecretView:
@@ -74,30 +67,16 @@ def api(*, leases=3, nodes=2):
     """A shoot's API server that is well."""
 
     async def handle(asked):
-        limit, start = int(asked.query.get("limit", 10**9)), int(asked.query.get("continue", 0))
         match asked.path:
             case "/version":
                 await asked.answer({"gitVersion": "v1.35.4"})
             case "/api/v1/nodes":
-                await asked.answer(
-                    page(
-                        "NodeList",
-                        [{"metadata": {"name": f"n{i}"}} for i in range(nodes)],
-                        limit,
-                        start,
-                    )
-                )
+                items = [{"metadata": {"name": f"n{i}"}} for i in range(nodes)]
+                await asked.answer(page_of("Node", items, asked.query))
             case _:
-                await asked.answer(
-                    page("LeaseList", [lease(i) for i in range(leases)], limit, start)
-                )
+                await asked.answer(page_of("Lease", [*map(lease, range(leases))], asked.query))
 
     return handle
-
-
-def page(kind, items, limit, start):
-    more = {"continue": str(start + limit)} if start + limit < len(items) else {}
-    return {"kind": kind, "metadata": more, "items": items[start : start + limit]}
 
 
 async def test_a_steady_probe_is_two_small_requests_on_one_connection():

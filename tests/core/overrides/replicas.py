@@ -1,23 +1,22 @@
 """Processes that follow and write the overrides of a simulated seed, without prober and weeder."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
+from typing import Any, cast
 
-from app.core.kube.custom_objects import CustomObjects
 from app.core.model.overrides import API_PAUSE, Pause, ScaleRequest, Scope
 from app.core.model.scaling_runs import ScaleSpec
 from app.core.model.workloads import Direction
-from app.core.overrides.cache import OverrideCache
-from app.core.overrides.gauges import OverrideGauges
-from app.core.overrides.reconciler import OverrideReconciler
-from app.core.overrides.service import OverrideService
+from app.core.ports import WatchState
 from app.core.reporting.notices import Notice
+from app.service.loops import OverrideFeature
 from app.service.parts import Core
 from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG
 from app.simulation.process import SimulatedProcess
 from app.simulation.store import ObjectKey
+from tests.support.doubles import SetLeadership
 from tests.support.harness import GARDENER
 from tests.support.seed_lab import SeedLab
 
@@ -26,21 +25,37 @@ SHOOT, OTHER = "shoot--local--a", "shoot--local--b"
 UP, DOWN = Direction.UP, Direction.DOWN
 
 
-@dataclass
+class Clusters:
+    """The seed of a leader, as far as overrides ask it: which shoots there are; None: that is not known yet."""
+
+    def __init__(self) -> None:
+        self.known: Mapping[str, None] | None = {SHOOT: None, OTHER: None}
+
+    def clusters(self) -> Mapping[str, None] | None:
+        return self.known
+
+    def watch_state(self, _what: object) -> WatchState:
+        return WatchState(self.known is not None, None)
+
+
 class Replica:
     """One process: what it knows of the overrides, and what it can do to them."""
 
-    world: World
-    core: Core
-    process: SimulatedProcess
-    pauses: CustomObjects[Pause]
-    requests: CustomObjects[ScaleRequest]
-    cache: OverrideCache
-    service: OverrideService
-    reconciler: OverrideReconciler
-    leads: list[bool]
-    clusters: list[Iterable[str] | None]
-    notices: list[Notice] = field(default_factory=list)
+    def __init__(
+        self, world: World, core: Core, process: SimulatedProcess, *, leads: bool, dry_run: bool
+    ) -> None:
+        self.world, self.core, self.process = world, core, process
+        requests = process.adapters.requests
+        assert requests is not None
+        self.pauses, self.requests = process.adapters.pauses, requests
+        feature = OverrideFeature(core, process.adapters, dry_run=dry_run)
+        self.cache, self.service = feature.view, feature.override_service
+        self.leadership, self.seed = SetLeadership(leading=leads), Clusters()
+        feature.maintain(cast("Any", self), lambda: 3)
+        self.notices: list[Notice] = []
+        core.notice_bus.subscribe(self.notices.append)
+        process.start()
+        feature.start()
 
     @property
     def now(self) -> float:
@@ -83,46 +98,8 @@ class Lab(SeedLab):
     def replica(self, world: World, *, leads: bool = False, dry_run: bool = False) -> Replica:
         core = replace(self.core(), chance=Random(len(self._replicas)))  # names of their own
         process = self.process(world, core, WATCHDOG, prober=GARDENER, dry_run=dry_run)
-        adapters = process.adapters
-        pauses, requests = adapters.pauses, adapters.requests
-        assert pauses is not None
-        assert requests is not None
-        cache = OverrideCache(pauses, requests, HOME, core.clock)
-        service = OverrideService(
-            pauses, requests, cache, HOME, core.clock, core.chance, dry_run=dry_run
-        )
-        leading, clusters = [leads], [[SHOOT, OTHER]]
-        reconciler = OverrideReconciler(
-            cache,
-            service,
-            pauses,
-            core.notice_bus,
-            core.clock,
-            home=HOME,
-            leading=lambda: leading[0],
-            clusters=lambda: clusters[0],
-        )
-        OverrideGauges(
-            core.metrics, cache, core.clock, leading=lambda: leading[0], ignored=lambda: 3
-        )
-        made = Replica(
-            world,
-            core,
-            process,
-            pauses,
-            requests,
-            cache,
-            service,
-            reconciler,
-            leading,
-            clusters,  # type: ignore[arg-type]  # of names
-        )
-        core.notice_bus.subscribe(made.notices.append)
-        process.start()
-        _ = core.tasks.shared(cache.run, "overrides")
-        _ = core.tasks.shared(reconciler.run, "maintenance")
-        self._replicas.append(made)
-        return made
+        self._replicas.append(Replica(world, core, process, leads=leads, dry_run=dry_run))
+        return self._replicas[-1]
 
     async def started(self, **options: bool) -> Replica:
         """A replica on a world of its own that has listed everything."""

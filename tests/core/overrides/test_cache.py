@@ -102,23 +102,25 @@ async def test_what_we_ended_is_not_brought_back_by_a_mute_watch(lab):
         await lab.clock.sleep(5)
 
 
-async def test_what_we_wrote_goes_with_the_definitions_though_no_watch_showed_it(lab):
+@pytest.mark.parametrize(
+    ("happens", "still", "gone"),
+    [
+        pytest.param(
+            lambda world: world.people.delete("Pause", SHOOT, "api"), 20, 50, id="deleted"
+        ),
+        pytest.param(
+            lambda world: world.faults.crds_removed(), 0, 120, id="gone with its definition"
+        ),
+    ],
+)
+async def test_what_we_wrote_and_no_watch_showed_is_gone_in_the_end(lab, happens, still, gone):
     replica = await lab.started()
     replica.world.faults.overrides_watch_stalled()
     await replica.pause()
-    replica.world.faults.crds_removed()
-    await lab.clock.sleep(120)
-    assert replica.acting() is None
-
-
-async def test_what_somebody_else_deleted_behind_a_mute_watch_is_gone_after_half_a_minute(lab):
-    replica = await lab.started()
-    replica.world.faults.overrides_watch_stalled()
-    await replica.pause()
-    replica.world.people.delete("Pause", SHOOT, "api")
-    await lab.clock.sleep(20)
+    happens(replica.world)
+    await lab.clock.sleep(still)
     assert replica.acting() is not None
-    await lab.clock.sleep(30)
+    await lab.clock.sleep(gone - still)
     assert replica.acting() is None
 
 

@@ -110,6 +110,9 @@ async def test_a_pause_where_there_is_no_shoot_is_reported_once_as_without_effec
     replica.world.people.create("Pause", "kube-system", "lost", reason="r")
     await lab.clock.sleep(60)
     assert len(replica.told("PauseIgnored")) == 1
+    ends = {"namespace": "kube-system", "kind": "pause"}
+    assert replica.sample("dwd_override_expiry_timestamp_seconds", **ends) is None
+    assert active(replica, "pause") == 0, "no metric says that it is in force"
     replica.world.people.delete("Pause", "kube-system", "lost")
     await lab.clock.sleep(1)
     assert {each.reason for each in replica.notices} == {"PauseIgnored"}
@@ -119,7 +122,7 @@ async def test_an_ignored_pause_begins_when_the_shoot_of_its_namespace_comes(lab
     replica = await lab.started(leads=True)
     replica.world.people.create("Pause", "shoot--new", "early", reason="r")
     await lab.clock.sleep(30)
-    replica.clusters[0] = [*replica.clusters[0], "shoot--new"]
+    replica.seed.known |= {"shoot--new": None}
     await lab.clock.sleep(30)
     assert [each.reason for each in replica.notices] == ["PauseIgnored", "PauseStarted"]
     replica.world.people.delete("Pause", "shoot--new", "early")
@@ -132,8 +135,8 @@ async def test_a_new_leader_does_not_report_the_end_of_a_pause_that_its_predeces
     replica.world.people.create("Pause", "kube-system", "lost", reason="r")
     await lab.clock.sleep(1)
     following = lab.replica(replica.world)
-    replica.leads[0], following.leads[0] = False, True
-    following.reconciler.wake()
+    replica.leadership.become(leading=False)
+    following.leadership.become(leading=True)
     await lab.clock.sleep(1)
     replica.world.people.delete("Pause", "kube-system", "lost")
     await lab.clock.sleep(1)
@@ -142,7 +145,7 @@ async def test_a_new_leader_does_not_report_the_end_of_a_pause_that_its_predeces
 
 async def test_while_the_clusters_are_not_known_no_pause_is_called_without_effect(lab):
     replica = await lab.started(leads=True)
-    replica.clusters[0] = None
+    replica.seed.known = None
     replica.world.people.create("Pause", "kube-system", "lost", reason="r")
     await lab.clock.sleep(5)
     assert replica.told("PauseIgnored") == []
@@ -180,12 +183,12 @@ async def test_a_new_leader_reports_only_what_no_leader_has_seen(lab):
     await replica.pause()
     await lab.clock.sleep(1)
     following = lab.replica(replica.world)
-    replica.leads[0] = False
+    replica.leadership.become(leading=False)
     await lab.clock.sleep(1)
     await following.pause(None)
-    following.leads[0] = True
-    following.reconciler.wake()
-    await lab.clock.sleep(1)
+    await lab.clock.sleep(2)
+    following.leadership.become(leading=True)
+    await lab.clock.sleep(0.5)
     assert [each.namespace for each in following.told("PauseStarted")] == ["_all"]
 
 

@@ -1,5 +1,6 @@
 """How old a lease is, and what it counts as (rules 3.1): instants in seconds after NOW, grace and duration 40 s."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -103,6 +104,28 @@ LATE_BY_62 = [(0, -60), (10, -50.5)] + [(10 * n, 10 * n - 62) for n in range(2, 
 )
 def test_an_offset_is_the_upper_end_of_what_moves_have_shown_unless_it_may_be_0(points, offset):
     assert moving(*points).offset == pytest.approx(offset)
+
+
+@pytest.mark.parametrize(
+    ("renewed", "found"),
+    [
+        (95, {100: FRESH, 116: FRESH, 126: EXPIRED}),
+        (69, {100: UNKNOWN, 114: UNKNOWN, 116: EXPIRED}),
+    ],
+    ids=["young", "old"],
+)
+def test_after_a_rest_a_lease_has_to_be_watched_but_how_far_its_clock_is_off_is_known(
+    renewed, found
+):
+    """The node's clock is 300 s behind; the process has not looked from 10 s to 100 s."""
+    book = leases.learn(LeaseHistory(), reading(0, {"n": -300.05}))
+    book = replace(leases.learn(book, reading(10, {"n": -290.05})), sent=None)
+    states = {}
+    for sent in found:
+        book = leases.learn(book, reading(sent, {"n": renewed - 300}))
+        (judged,) = leases.judge_all(book, reading(sent, {}), Contacts(), T)
+        states[sent] = judged.state
+    assert states == found
 
 
 # What a lease counts as.
