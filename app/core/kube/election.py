@@ -26,7 +26,15 @@ import msgspec
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import BadAnswer, ClusterError, Conflict, Forbidden, LeadershipLost, NotFound
+from app.core.errors import (
+    UNSURE,
+    BadAnswer,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    LeadershipLost,
+    NotFound,
+)
 from app.core.kube.decoding.envelope import Raw
 from app.core.kube.resources import LEASES
 from app.core.kube.seed_api import Budget, SeedApi, or_none
@@ -181,8 +189,9 @@ _RELEASE_WITHIN: Final = 1.0
 # Retry periods that a standby waits for a read of the Lease: a request that hangs because the seed went away goes on
 # hanging when it is back.
 _READ_WITHIN: Final = 1.5
-# Share of the renew deadline after which the answer to a renewal is late.
-_LATE: Final = 0.25
+# Shares of the renew deadline: after the first the answer to a renewal is late, the second is the most for an attempt.
+_LATE: Final = 0.1
+_ATTEMPT: Final = 2 / 3
 # `leaseTransitions` is an int32 and the API server rejects larger values, so the count stops there.
 _MOST_TRANSITIONS: Final = 2**31 - 1
 # Seconds between two checks of our own preparation, while only that keeps us from taking a free Lease.
@@ -489,7 +498,7 @@ class LeaseElection:
             LeadershipLost: another replica holds the Lease.
         """
         began = self._clock.now()
-        within = min(self._deadline - began, self._times.renew_deadline / 2)
+        within = min(self._deadline - began, self._times.renew_deadline * _ATTEMPT)
         if within <= 0:
             return
         try:
@@ -522,24 +531,27 @@ class LeaseElection:
         On a slow seed leadership would otherwise be lost again and again, though each renewal arrives.
         """
         write = asyncio.ensure_future(self._write(began, within))
-        read: asyncio.Future[LeaseRecord | None] | None = None
+        read = asyncio.ensure_future(self._read_later(within))
         try:
-            done, _ = await asyncio.wait((write,), timeout=_LATE * self._times.renew_deadline)
-            if not done:
-                read = asyncio.ensure_future(self._store.read(within))
-                await asyncio.wait((write, read), return_when=asyncio.FIRST_COMPLETED)
-                if not write.done() and read.exception() is None:
-                    found = read.result()
-                    if found is None or found.holder != self._identity:
-                        return found  # it was deleted, or another one has taken it
-                    if found.renewed in self._attempts:
-                        return found
+            await asyncio.wait((write, read), return_when=asyncio.FIRST_COMPLETED)
+            if write.done() and not isinstance(write.exception(), UNSURE):
+                return write.result()
+            await asyncio.wait((read,))
+            if read.exception() is None:
+                found = read.result()
+                if found is None or found.holder != self._identity:
+                    return found  # it was deleted, or another one has taken it
+                if found.renewed in self._attempts:
+                    return found
             return await write
         finally:
-            requests = [each for each in (write, read) if each is not None]
-            for each in requests:
+            for each in (write, read):
                 each.cancel()
-            await asyncio.gather(*requests, return_exceptions=True)
+            await asyncio.gather(write, read, return_exceptions=True)
+
+    async def _read_later(self, within: float) -> LeaseRecord | None:
+        await self._clock.sleep(_LATE * self._times.renew_deadline)
+        return await self._store.read(within)
 
     def _record_failure(self, error: ClusterError) -> None:
         if self.trouble != str(error):

@@ -63,6 +63,8 @@ class Path:
         """An exception: raised. 'hang': no answer. 'lost': the write is made, its answer lost."""
         self.slow = 0.0, 0.0, 0.0
         """Seconds until a renewal is made, from then to its answer, and until the answer to a read."""
+        self.patience = math.inf
+        """Seconds after which the client gives up the answer to a renewal."""
         self.limits = []
         """The time limit of each request."""
 
@@ -94,7 +96,9 @@ class Path:
         if record.version != str(self.lease.version):
             raise Conflict("newer")
         written = self.lease.write(term)
-        await asyncio.sleep(self.slow[1])
+        await asyncio.sleep(min(self.slow[1], self.patience))
+        if self.slow[1] > self.patience:
+            raise Unreachable("no answer in time")
         if self.fault == "lost":
             self.fault = None
             raise Unreachable("the answer got lost")
@@ -269,17 +273,18 @@ def renewed(lease):
 
 
 @pytest.mark.parametrize(
-    "slow",
+    ("slow", "patience"),
     [
-        pytest.param((0, 8, 2), id="the Lease shows it before its answer comes"),
-        pytest.param((4.6, 0.1, 2), id="its answer comes, and the Lease did not show it before"),
-        pytest.param((0, 4, NEVER), id="its answer comes, and a read has none"),
+        pytest.param((0, 8, 2), 10, id="the Lease shows it before its answer comes"),
+        pytest.param((0, 8, 2.5), 3, id="the Lease shows it after its answer was given up"),
+        pytest.param((4.6, 0.1, 2), 10, id="its answer comes, and the Lease did not show it"),
+        pytest.param((0, 4, NEVER), 10, id="its answer comes, and a read has none"),
     ],
 )
-async def test_a_leader_on_a_slow_seed_leads_on_as_long_as_its_renewals_arrive(slow):
+async def test_a_leader_on_a_slow_seed_leads_on_as_long_as_its_renewals_arrive(slow, patience):
     async with alone() as one:
         await asyncio.sleep(5)
-        one.path.slow = slow
+        one.path.slow, one.path.patience = slow, patience
         for _ in range(600):
             await asyncio.sleep(1)
             assert one.leading
@@ -317,7 +322,7 @@ async def test_a_lease_that_another_one_took_ends_leadership_though_our_renewal_
         await asyncio.sleep(5)
         one.path.slow = NEVER, NEVER, 2
         one.lease.write(one.lease.spec | {"holderIdentity": "usurper"})
-        await asyncio.sleep(2 + 2.5 + 2.1)
+        await asyncio.sleep(2 + 1 + 2.1)
         assert not one.leading
         with pytest.raises(LeadershipLost, match="usurper"):
             await one.task
