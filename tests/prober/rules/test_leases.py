@@ -202,6 +202,11 @@ def test_contacts_no_further_apart_than_the_gap_are_none():
     assert contacts(0, 15).back_since == NEVER
 
 
+def test_the_next_contact_comes_too_late_a_gap_after_the_last_one():
+    assert contacts(0, 10).gap_at(T) == NOW + 10 + 15
+    assert Contacts().gap_at(T) is None
+
+
 def test_contacts_further_apart_are_a_gap_that_the_later_one_ends():
     assert contacts(0, 15.1, 20) == Contacts(NOW + 20, NOW + 15.1)
 
