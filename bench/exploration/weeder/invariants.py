@@ -92,8 +92,8 @@ def only_what_depends_is_deleted(ledger: WeederLedger, accepted: Accepted) -> st
     sending, services = accepted.sending, ledger.selecting(accepted.pod)
     if services & sending.services:
         return None
-    if sending.at == ledger.woke.get(sending.process):
-        return None  # it was sent in the instant in which the process went on, and read what had happened meanwhile
+    if not sending.services and sending.at == ledger.woke.get(sending.process):
+        return None  # it was sent in the instant in which the process went on
     named = [", ".join(sorted(each)) or "none" for each in (services, sending.services)]
     return f"{sending.name} depends on {named[0]}; {named[1]} recovers"
 

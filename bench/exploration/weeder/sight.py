@@ -30,6 +30,8 @@ class Told:
     """One has to run from the first of these instants to the second."""
     earliest: float = float("inf")
     """When that one began at the earliest: before `must` where others may have been in its way."""
+    ended: float = float("-inf")
+    """When it was lost while one might run."""
 
 
 class Sight:
@@ -89,14 +91,14 @@ class Sight:
             if self._led and told.ready:
                 self._may_have_begun(key, told, after=float("-inf"))
             elif not self._led:
-                _ends(told)
+                self._ends(told)
 
     def _step(self, key: ServiceKey) -> bool:
         """Whether it changed from one to the other."""
         told, ready = self.services.setdefault(key, Told()), _ready(self._seed.slices(key))
         changed, told.ready = told.ready is not ready, ready
         if changed and not ready:
-            _ends(told)
+            self._ends(told)
         elif changed and self._led:
             self._begins(told)
         return changed
@@ -117,6 +119,12 @@ class Sight:
             told.must = (now + _SOON, since + self._duration)
             told.earliest = now
 
+    def _ends(self, told: Told) -> None:
+        now = self._now()
+        if now <= told.may_until:
+            told.ended = now
+        told.may_until, told.must = float("-inf"), (float("inf"), float("-inf"))
+
     def _few(self, told: Told) -> bool:
         """Whether there were so few before it that the next begins at once, for sure."""
         oldest = self._now() - self._duration - PACE - _ASKING
@@ -126,12 +134,17 @@ class Sight:
     # What follows from that.
 
     def recovering(self, namespace: str) -> frozenset[str]:
-        """The services of a namespace that may recover now."""
+        """The services of a namespace that may recover now.
+
+        One that was lost in this very instant is among them: a request that may go is written a few turns of the loop
+        later.
+        """
         now = self._now()
         return frozenset(
             key.service
             for key, told in self.services.items()
-            if key.namespace == namespace and told.ready and now <= told.may_until
+            if key.namespace == namespace
+            and (told.ended == now or (told.ready and now <= told.may_until))
         )
 
     def surely(self, key: ServiceKey) -> float | None:
@@ -146,10 +159,6 @@ class Sight:
         """When the last recovery has ended."""
         ends = [told.may_until for told in self.services.values() if told.ready]
         return max(ends, default=float("-inf"))
-
-
-def _ends(told: Told) -> None:
-    told.may_until, told.must = float("-inf"), (float("inf"), float("-inf"))
 
 
 def _ready(slices: tuple[SliceView, ...]) -> bool:
