@@ -11,6 +11,7 @@ that reconnects within that time can resume from its last event.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from app.api import presenting
@@ -108,8 +109,12 @@ _ORDER: Final = (
 )
 
 
-Authors = dict[bool, str]
-"""Who had resources of a topic ignored (False), or scaled again (True), as notices named them."""
+@dataclass(slots=True)
+class IgnoringAuthors:
+    """Who had resources of a shoot ignored, and who had them scaled again, as notices named them."""
+
+    ignored_by: str | None = None
+    scaled_again_by: str | None = None
 
 
 class StreamEvent(NamedTuple):
@@ -180,7 +185,11 @@ class Published:
         """An event for everything that exists and is not over, as last published."""
         for topic in sorted(self._known, key=lambda each: _IN_SNAPSHOT.index(each.kind)):
             for name, there in self._known[topic].items():
-                event = rendered(Change(topic, name, None, there), {}) if _lasts(there) else None
+                event = (
+                    rendered(Change(topic, name, None, there), IgnoringAuthors())
+                    if _lasts(there)
+                    else None
+                )
                 if event is not None:
                     yield event
 
@@ -265,7 +274,7 @@ class Published:
         return found
 
 
-def rendered(change: Change, authors: Authors) -> StreamEvent | None:
+def rendered(change: Change, authors: IgnoringAuthors) -> StreamEvent | None:
     """The event about a change; None for a scaling run that is forgotten, or a service that is followed no more."""
     (kind, namespace, _), after = change.topic, change.after
     data: Schema | bytes
@@ -306,17 +315,22 @@ def _lasts(there: object) -> bool:
             return True
 
 
-def _override(change: Change, authors: Authors) -> OverrideChange:
+def _override(change: Change, authors: IgnoringAuthors) -> OverrideChange:
     """The data of its event; a new pause or hold names its own author."""
     after = change.after
     of_kind = change.name in {OverrideKind.PAUSE, OverrideKind.HOLD}
     kind = OverrideKind(change.name) if of_kind else OverrideKind.IGNORE_SCALING
-    author = after.author if isinstance(after, Pause | Hold) else change.ended_by
+    if isinstance(after, Pause | Hold):
+        author: str | None = after.author
+    elif of_kind:
+        author = change.ended_by
+    else:
+        author = authors.scaled_again_by if after is None else authors.ignored_by
     return OverrideChange(
         namespace=change.topic.namespace,
         kind=kind,
         resource=None if of_kind else change.name,
-        author=author if of_kind else authors.get(after is None),
+        author=author,
         before=change.before,
         after=after,
     )
@@ -351,7 +365,7 @@ class Publisher:
         self, context: Context, feed: Feed, clock: Clock, broken: Callable[[str], None]
     ) -> None:
         self._context, self._feed, self._clock, self._broken = context, feed, clock, broken
-        self._pending: dict[Topic, Authors] = {}
+        self._pending: dict[Topic, IgnoringAuthors] = {}
         """Topics that may have changed since the last rendering, with the authors that notices named."""
         self._changed = asyncio.Event()
         self._published: Published | None = None
@@ -389,7 +403,7 @@ class Publisher:
         """Render these topics in the next turn."""
         if self._published is not None:
             for each in topics:
-                self._pending.setdefault(each, {})
+                self._pending.setdefault(each, IgnoringAuthors())
             self._changed.set()
 
     def note(self, notice: Notice) -> None:
@@ -403,7 +417,11 @@ class Publisher:
                 if not isinstance(notice, OverrideChanged) or notice.author is None:
                     return
                 if notice.override == OverrideKind.IGNORE_SCALING and decided in self._pending:
-                    self._pending[decided][notice.action == "EndOverride"] = notice.author
+                    authors = self._pending[decided]
+                    if notice.action == "EndOverride":
+                        authors.scaled_again_by = notice.author
+                    else:
+                        authors.ignored_by = notice.author
             case WeedingNotice():
                 self.signal(Topic(ChangeKind.WEEDER, namespace, notice.service))
             case ScalingNotice():
@@ -441,7 +459,7 @@ class Publisher:
                 self._led, self._pending = self._leading(), {}
                 self._published = published = Published(self._context, self._led)
                 # What is there at the beginning is not published: it is the state from which streams see changes.
-                everything: dict[Topic, Authors] = {each: {} for each in published.everything()}
+                everything = {each: IgnoringAuthors() for each in published.everything()}
                 await self._render(published, everything, publish=False)
                 self.ready.set()
                 while self._listeners or self._clock.now() - self._idle_since < _LINGER:
@@ -465,12 +483,16 @@ class Publisher:
         pending, self._pending = self._pending, {}
         self._changed.clear()
         for each in published.running():
-            pending.setdefault(each, {})
+            pending.setdefault(each, IgnoringAuthors())
         await self._render(published, pending)
         await self._clock.sleep(_PAUSE)
 
     async def _render(
-        self, published: Published, pending: Mapping[Topic, Authors], *, publish: bool = True
+        self,
+        published: Published,
+        pending: Mapping[Topic, IgnoringAuthors],
+        *,
+        publish: bool = True,
     ) -> None:
         topics = sorted(pending, key=lambda each: _ORDER.index(each.kind))
         for number, topic in enumerate(topics, start=1):

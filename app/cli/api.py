@@ -8,8 +8,9 @@ import msgspec
 from rich.text import Text
 
 from app.cli import answers
-from app.cli.client import EVENT_STREAM, MAX_ANSWER, SILENCE, ApiCall, whole
+from app.cli.client import EVENT_STREAM, MAX_ANSWER, SILENCE, ApiCall, note_perhaps_done, whole
 from app.cli.printing import Answer, as_json, printable
+from app.cli.problems import CommandFailed
 from app.cli.session import Session
 from app.core.config.client_settings import ApiCommandSettings
 from app.core.errors import ConfigurationError, Mistake, trimmed
@@ -81,7 +82,11 @@ async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, 
     if method == "HEAD":
         return
     if response.content_type == "application/json":
-        data = answers.decode(text)
+        try:
+            data = answers.decode(text)
+        except CommandFailed as error:
+            note_perhaps_done(call, error)
+            raise
         lines = as_json(data, indent=2).splitlines()
         session.printer.show(Answer(data, [Text(line) for line in lines]))
     elif text:

@@ -137,7 +137,9 @@ class Client:
                     limit.reschedule(None)
                 yield response
         except TimeoutError as error:
-            raise perhaps_done(call, NoAnswer("the API does not answer in time")) from error
+            late = NoAnswer("the API does not answer in time")
+            note_perhaps_done(call, late)
+            raise late from error
 
     @asynccontextmanager
     async def stream(self, call: ApiCall, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
@@ -237,7 +239,9 @@ class Client:
                     break
                 refused = await self._refused(response)
                 if refused.problem.type not in FOLLOWED - {each.problem.type for each in followed}:
-                    raise perhaps_done(call, refused) if refused.of_a_gateway else refused
+                    if refused.of_a_gateway:
+                        note_perhaps_done(call, refused)
+                    raise refused
                 followed.append(refused)
                 await self.transport.follow(refused)
             try:
@@ -246,7 +250,9 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise await self._lost(response, error) from error
         except NoAnswer as error:
-            raise (perhaps_done(call, error) if error.sent else error) from error
+            if error.sent:
+                note_perhaps_done(call, error)
+            raise
 
     async def _credentials(self, place: RequestTarget) -> Mapping[str, str]:
         found = await self._tokens.headers()
@@ -295,11 +301,10 @@ class Client:
                 return NoAnswer(f"{origin} does not answer: {str(error) or type(error).__name__}")
 
 
-def perhaps_done(call: ApiCall, error: CommandFailed) -> CommandFailed:
+def note_perhaps_done(call: ApiCall, error: CommandFailed) -> None:
     """Adds the note that a request which was sent may have changed something, if it is one that does."""
     if call.method not in {"GET", "HEAD"}:
         error.notes = (*error.notes, _UNKNOWN)
-    return error
 
 
 async def whole(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -123,11 +123,6 @@ class ProblemBody(msgspec.Struct, rename="camel", frozen=True):
 class ServerRefused(CommandFailed):
     """The server has answered with an error."""
 
-    @property
-    def of_a_gateway(self) -> bool:
-        """Whether something in front of the server has failed, so that nobody knows what the server did."""
-        return self.status >= _SERVER_SIDE and not self.problem.type
-
     def __init__(self, status: int, problem: ProblemBody, retry_after: str | None = None) -> None:
         self.status, self.problem = status, problem
         code = _CODES.get(HTTPStatus(status), Exit.FAILED) if status in _KNOWN else Exit.FAILED
@@ -139,6 +134,11 @@ class ServerRefused(CommandFailed):
         if retry_after and retry_after.isdigit():
             notes.append(f"try again in {retry_after}s")
         super().__init__(code, line or f"the answer is {status}", notes, passing=passing)
+
+    @property
+    def of_a_gateway(self) -> bool:
+        """Whether something in front of the server has failed, so that nobody knows what the server did."""
+        return self.status >= _SERVER_SIDE and not self.problem.type
 
 
 _KNOWN: Final = frozenset(HTTPStatus)

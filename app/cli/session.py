@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from app.cli import answers
 from app.cli.answers import Schema
-from app.cli.client import ApiCall, Client, perhaps_done
+from app.cli.client import ApiCall, Client, note_perhaps_done
 from app.cli.printing import Answer, OutputScreen, Printer
 from app.cli.problems import CommandFailed, Exit
 from app.core.clock import Clock
@@ -46,7 +46,8 @@ class Session:
             data = answers.decode(body) if body else None
             return data, answers.of(kind, data)
         except CommandFailed as error:
-            raise perhaps_done(call, error) from error
+            note_perhaps_done(call, error)
+            raise
 
     async def get(self, kind: type[Schema], *parts: str) -> tuple[Any, Schema]:
         """What GET returns for the path of these parts, as JSON and read."""

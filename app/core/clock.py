@@ -14,14 +14,21 @@ from typing import Self
 class Clock:
     """Reads the time and sleeps."""
 
-    def __init__(self, epoch: float, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        epoch: float,
+        monotonic: Callable[[], float],
+        cpu_seconds: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._monotonic = monotonic
         self._base = epoch - monotonic()
+        self.cpu_seconds = cpu_seconds
+        """Returns the seconds of CPU that this process has used; none on virtual time. Dear: 0.1 ms under load."""
 
     @classmethod
     def system(cls) -> Self:
         """Creates the time line of the process, which begins at the wall clock's current time."""
-        return cls(time.time(), time.monotonic)
+        return cls(time.time(), time.monotonic, time.process_time)
 
     @classmethod
     def of_loop(cls, epoch: float = 1_800_000_000.0) -> Self:
@@ -49,8 +56,3 @@ def wall_clock() -> float:
 def stopwatch() -> float:
     """Returns seconds for measuring how long code runs; not an instant of any time line."""
     return time.perf_counter()
-
-
-def cpu_seconds() -> float:
-    """Returns the seconds of CPU that this process has used."""
-    return time.process_time()

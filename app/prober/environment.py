@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from app.core.clock import Clock, cpu_seconds
+from app.core.clock import Clock
 from app.core.errors import OperationGone
 from app.core.limits import Bucket
 from app.core.model.policy import ProberPolicy
@@ -103,8 +103,8 @@ RUNS_TOGETHER: Final = 0.25
 SLOW: Final = 1.0
 """Seconds after which a probe gives its fast slot to the next one."""
 _FAST_SLOTS: Final = 64
-# This process counts as busy if it uses more than this share of a core. A probe then keeps its fast slot, for so many
-# seconds at most.
+# This process counts as busy if it uses more than this share of a core. A first probe then keeps its fast slot, for so
+# many seconds at most.
 _BUSY: Final = 0.5
 _SECONDS_WHILE_BUSY: Final = 5
 _SLOW_SLOTS: Final = 256
@@ -119,11 +119,12 @@ class ProbeSlots:
     A probe takes a fast slot. After a second it goes on, but gives the slot back. A shoot whose last probe was that
     slow takes a slow slot instead, of which there is a number of its own, and keeps it to the end.
 
-    Where this process itself is what is slow, as thousands of first probes shake hands, a probe keeps its fast slot for
-    longer: more probes at once would only make each of them run into its time limit, and begin anew.
+    Where this process itself is what is slow, as thousands of first probes shake hands, these keep their fast slots for
+    longer: more of them at once would only make each run into its time limit, and begin anew.
     """
 
-    def __init__(self, *, endpoint_mode: bool) -> None:
+    def __init__(self, clock: Clock, *, endpoint_mode: bool) -> None:
+        self._clock = clock
         self._fast = asyncio.Semaphore(_FAST_SLOTS)
         self._slow = asyncio.Semaphore(_SLOW_PATHS if endpoint_mode else _SLOW_SLOTS)
         self._busy = False
@@ -131,15 +132,21 @@ class ProbeSlots:
         """When the process's use of the CPU was last measured, and the seconds that it had used by then."""
 
     @asynccontextmanager
-    async def place(self, *, was_slow: bool) -> AsyncIterator[None]:
-        """Holds a slot for one probe until the end of the block; a fast one for a second, or a few at most."""
+    async def place(self, *, first: bool, was_slow: bool) -> AsyncIterator[None]:
+        """Holds a slot for one probe until the end of the block; a fast one for a second, or a few at most.
+
+        Args:
+            first: it is the first probe of this shoot, which costs ten times as much CPU as a later one.
+            was_slow: the last probe of this shoot took longer than a second.
+        """
         slots = self._slow if was_slow else self._fast
         await slots.acquire()
-        self._measure()
+        if first:
+            self._measure()
         with ExitStack() as held:
             held.callback(slots.release)
             if not was_slow:
-                self._give_back_when_slow(held, _SECONDS_WHILE_BUSY)
+                self._give_back_when_slow(held, _SECONDS_WHILE_BUSY if first else 1)
             yield
 
     def _give_back_when_slow(self, held: ExitStack, seconds: int) -> None:
@@ -156,9 +163,9 @@ class ProbeSlots:
 
     def _measure(self) -> None:
         """Notes once in a second whether this process has been busy; reading its use of the CPU is dear."""
-        now = asyncio.get_running_loop().time()
+        now = self._clock.now()
         if (passed := now - self._measured_at) >= SLOW:
-            used = cpu_seconds()
+            used = self._clock.cpu_seconds()
             self._busy = used - self._used > _BUSY * passed
             self._measured_at, self._used = now, used
 
@@ -206,5 +213,5 @@ class ProberEnvironment:
         return {each.ref: seed.dependent(namespace, each.ref) for each in self.policy.dependents}
 
     def __post_init__(self) -> None:
-        self.slots = ProbeSlots(endpoint_mode=self.policy.endpoint_mode)
+        self.slots = ProbeSlots(self.clock, endpoint_mode=self.policy.endpoint_mode)
         self.scale_ups = Bucket(_SCALE_UPS_A_SECOND, 1, self.clock.now())

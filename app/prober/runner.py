@@ -112,8 +112,8 @@ class ShootRunner:
         """At the last probe no lease counted any more (`state.vanished`)."""
         self._contact_at: float | None = None
         """When the last probe or contact ended, whether it succeeded or not."""
-        self._stood_by = False
-        """A standby, it has not probed since the leader renewed its Lease."""
+        self._rests_since: float | None = None
+        """A standby: when it ceased to probe, as the leader renews its Lease."""
 
     @property
     def has_probed(self) -> bool:
@@ -136,13 +136,14 @@ class ShootRunner:
     async def _due(self) -> bool:
         """Takes one step of the wait, a sleep or a contact; returns True once a probe is due."""
         if not self._env.leadership.may_probe:
-            self._stood_by = True
+            if self._rests_since is None:
+                self._rests_since = self._env.clock.now()
             await self._schedule.sleep(None)
             return False
-        if self._stood_by:
-            self._stood_by = False
-            self._probe.resume(self._shoot)
         now, probe_at, contact_at = self._env.clock.now(), self._schedule.next.at, None
+        if self._rests_since is not None:
+            self._probe.resume(self._shoot, now - self._rests_since)
+            self._rests_since = None
         if now >= probe_at:
             return True
         if self._contact_at is not None and not self._schedule.failures and not self._rests:
@@ -176,7 +177,7 @@ class ShootRunner:
         if self._env.clock.now() - due > _STOOD_STILL:
             self._consecutive = NO_RESULTS  # earlier probes and this one are not in a row
         was_slow = last is not None and last.ended - last.started > SLOW
-        async with self._env.slots.place(was_slow=was_slow):
+        async with self._env.slots.place(first=last is None, was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)
             with_nodes, counts = self._schedule.begin()
             self._gated, pending = self._closed_by(), self._scaler.pending()

@@ -138,8 +138,8 @@ class ShootProbe(ABC):
         """The instant from which a contact would come too late to avoid a gap; None if there can be no gap."""
         return None
 
-    def resume(self, _shoot: ProbedShoot, /) -> None:
-        """Called before a standby probes again after a rest."""
+    def resume(self, _shoot: ProbedShoot, _rested: float, /) -> None:
+        """Called before a standby probes again, after it has rested for so many seconds."""
         return
 
     def next_contact(self, _last: float, _probe_at: float, _shoot: ProbedShoot, /) -> float | None:
@@ -267,7 +267,7 @@ class LeaseProbe(ShootProbe):
             ExclusionMemory(),
         )
         self._failed_before = False
-        """A probe failed before the first contact."""
+        """The last probe failed."""
         self._slow_readings = 0
         """How many readings in a row were thrown away because they took too long."""
         self._known: tuple[Judgement, ...] = ()
@@ -327,16 +327,14 @@ class LeaseProbe(ShootProbe):
     def gap_at(self, shoot: ProbedShoot, /) -> float | None:
         return self._contacts.gap_at(shoot.timings)
 
-    def resume(self, shoot: ProbedShoot, /) -> None:
-        """After a gap of its own making it knows no more of the leases than a process that has just begun.
+    def resume(self, shoot: ProbedShoot, rested: float, /) -> None:
+        """After a rest longer than a gap it knows no more of the leases than a process that has just begun.
 
         What it knew would only make it slower, in mid-outage: after a gap, ages count from its end (rules 3.1). But the
-        offsets of the nodes' clocks stay.
+        offsets of the nodes' clocks stay, and that the last probe failed: the storage may have been away since.
         """
-        gap_at = self.gap_at(shoot)
-        if gap_at is not None and self._env.clock.now() > gap_at:
+        if rested > shoot.timings.gap:
             self._history, self._contacts = replace(self._history, sent=None), Contacts()
-            self._failed_before = False
 
     def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot, /) -> float | None:
         return schedule.next_contact(last, probe_at, shoot.timings)
@@ -357,8 +355,7 @@ class LeaseProbe(ShootProbe):
             result = failed.failure
         except TimeoutError:
             result = self._timed_out()
-        if isinstance(result, Failure) and self._contacts.last is None:
-            self._failed_before = True
+        self._failed_before = isinstance(result, Failure)
         ended = self._env.clock.now()
         return Reading(started, ended, result, dict(self._probes), self._known)
 

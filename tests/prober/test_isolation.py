@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.clock import Clock
 from app.core.limits import Bucket
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.reporting.notices import Probed
-from app.prober import environment
 from app.prober.environment import ProbeSlots
 from app.simulation.traffic import Trouble
 from tests.support.doubles import HookedConnector
@@ -126,23 +126,25 @@ async def test_shoots_that_hang_do_not_delay_the_others(lab):
 
 
 @pytest.mark.parametrize(
-    ("used", "seconds"),
+    ("used", "first", "seconds"),
     [
-        pytest.param(lambda after: 0.1 * after, 1, id="idle"),
-        pytest.param(lambda after: min(after, 2.5), 3, id="busy for a while"),
-        pytest.param(lambda after: 0.9 * after, 5, id="busy"),
+        pytest.param(lambda after: 0.1 * after, True, 1, id="idle"),
+        pytest.param(lambda after: min(after, 2.5), True, 3, id="busy for a while"),
+        pytest.param(lambda after: 0.9 * after, True, 5, id="busy"),
+        pytest.param(lambda after: 0.9 * after, False, 1, id="busy, and no first probe"),
     ],
 )
-async def test_a_slow_probe_makes_way_for_another_unless_this_process_is_what_is_slow(
-    monkeypatch, used, seconds
+async def test_a_slow_probe_makes_way_for_another_unless_it_is_a_first_one_and_we_are_what_is_slow(
+    used, first, seconds
 ):
-    loop, slots = asyncio.get_running_loop(), ProbeSlots(endpoint_mode=False)
+    loop = asyncio.get_running_loop()
     began = loop.time()
-    monkeypatch.setattr(environment, "cpu_seconds", lambda: used(loop.time() - began))
+    clock = Clock(0.0, loop.time, lambda: used(loop.time() - began))
+    slots = ProbeSlots(clock, endpoint_mode=False)
     async with AsyncExitStack() as probes:
         for _ in range(64):
-            await probes.enter_async_context(slots.place(was_slow=False))
-        async with slots.place(was_slow=False):
+            await probes.enter_async_context(slots.place(first=first, was_slow=False))
+        async with slots.place(first=first, was_slow=False):
             assert loop.time() - began == pytest.approx(seconds)
 
 

@@ -191,6 +191,53 @@ async def test_a_standby_that_has_probed_before_knows_how_far_the_clocks_of_node
         await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=15)
 
 
+@pytest.mark.parametrize("rest", [0, 3, 20])
+async def test_a_standby_that_rests_forgets_no_absence_of_the_storage(lab, rest):
+    """Its probes failed as its leader renewed once more; then the storage is back, and the kubelets are not yet."""
+    world = stage_world(lab)
+    leadership = SetLeadership(leading=False, may_probe=True)
+    standby = lab.prober(world, leadership=leadership)
+    await standby.run(60)
+    with world.faults.storage_away(SHOOT):
+        await standby.run(40)
+        leadership.become(leading=False, may_probe=not rest)
+        await standby.run(rest)
+        cut = world.faults.path_cut(SHOOT)
+    leadership.become(leading=True)
+    await standby.run(29)
+    assert not standby.writes()
+    await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=5)
+    cut.lift()
+
+
+async def test_what_grew_old_while_a_standby_rested_has_to_be_watched(lab):
+    world = stage_world(lab)
+    leadership = SetLeadership(leading=False, may_probe=True)
+    standby = lab.prober(world, leadership=leadership)
+    await standby.run(60)
+    with world.faults.path_cut(SHOOT):
+        await standby.run(12)
+        leadership.become(leading=False, may_probe=False)
+        await standby.run(45)
+        leadership.become(leading=True)
+        await standby.run(14)
+        assert not standby.writes()
+        await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=8)
+
+
+async def test_a_standby_that_rests_for_a_moment_forgets_nothing(lab):
+    world = stage_world(lab)
+    leadership = SetLeadership(leading=False, may_probe=True)
+    standby = lab.prober(world, leadership=leadership)
+    await standby.run(60)
+    with world.faults.path_cut(SHOOT):
+        await standby.run(25)
+        leadership.become(leading=False, may_probe=False)
+        await standby.run(3)
+        leadership.become(leading=True)
+        await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=8)
+
+
 async def test_a_standby_stops_looking_when_the_lease_moves_again(lab):
     world = stage_world(lab)
     leadership = SetLeadership(leading=False, may_probe=True)

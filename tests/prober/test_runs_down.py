@@ -116,11 +116,43 @@ async def test_a_patch_that_is_refused_for_a_moment_is_sent_again_in_the_same_ru
     # a kube-apiserver that has just started
     wrong = harness.faults.patch_forbidden()
     await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
-    await harness.run(1)
+    await harness.run(2.5)
     wrong.lift()
-    await harness.run(1.2)
+    await harness.run(2.5)
     assert harness.replicas() == (0, 0, 0)
     assert len(harness.told("FlowStarted")) == 1
+
+
+async def test_refusals_before_a_write_that_was_accepted_count_no_more(harness):
+    for _ in range(2):
+        with harness.faults.path_cut(SHOOT):
+            with harness.faults.patch_forbidden():
+                await harness.until(lambda: harness.state() is ShootState.PROTECTING, within=60)
+                await harness.run(3)
+            await harness.run(10)
+            assert harness.replicas() == (0, 0, 0)
+        await harness.run(200)
+    assert not harness.told("ScalingFailed")
+
+
+async def test_refusals_of_five_minutes_ago_count_no_more(harness):
+    with harness.faults.patch_forbidden():
+        with harness.faults.path_cut(SHOOT):
+            await harness.until(lambda: len(harness.told("ScalingFailed")) == 3, within=60)
+        await harness.run(320)
+        with harness.faults.path_cut(SHOOT):
+            failed = len(harness.told("ScalingFailed"))
+            await harness.until(lambda: harness.state() is ShootState.PROTECTING, within=60)
+            await harness.run(3)
+    assert len(harness.told("ScalingFailed")) == failed
+
+
+async def test_a_refusal_where_a_failure_ends_the_run_is_no_reason_to_begin_the_next_level(lab):
+    harness = await lab.healthy(on_scale_down_failure=OnFailure.STOP)
+    with harness.faults.path_cut(SHOOT), harness.faults.patch_forbidden():
+        await harness.until(lambda: harness.told("ScalingFailed"), within=60)
+        await harness.run(3)
+        assert {each.resource for each in harness.told("ScalingFailed")} == {MCM, CA}
 
 
 async def test_patches_that_are_refused_three_times_fail_and_later_runs_try_each_just_once(harness):

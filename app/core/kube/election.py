@@ -189,8 +189,10 @@ _RELEASE_WITHIN: Final = 1.0
 # Retry periods that a standby waits for a read of the Lease: a request that hangs because the seed went away goes on
 # hanging when it is back.
 _READ_WITHIN: Final = 1.5
-# Shares of the renew deadline: after the first the answer to a renewal is late, the second is the most for an attempt.
+# Share of the renew deadline after which the answer to a renewal is late: ten times what one usually takes, at least.
 _LATE: Final = 0.1
+# Share of the renew deadline that an attempt may take: with more of it there would be no time for another one, with
+# less an answer would be given up that is on its way.
 _ATTEMPT: Final = 2 / 3
 # `leaseTransitions` is an int32 and the API server rejects larger values, so the count stops there.
 _MOST_TRANSITIONS: Final = 2**31 - 1
@@ -512,7 +514,7 @@ class LeaseElection:
     async def _renew_once(self, began: float, within: float) -> None:
         self._attempts[rfc3339(began, micro=True)] = began
         try:
-            record = await self._renewed(began, within)
+            record = await self._write_or_find_renewal(began, within)
         except (Conflict, NotFound):
             # the conflicting write may be our own, whose answer got lost: only the Lease itself can tell
             record = await self._store.read(within)
@@ -525,10 +527,11 @@ class LeaseElection:
             self._attempts.clear()
             self._renewed_at = None if self._released else arrived
 
-    async def _renewed(self, began: float, within: float) -> LeaseRecord | None:
+    async def _write_or_find_renewal(self, began: float, within: float) -> LeaseRecord | None:
         """Renews the Lease and returns it, as the answer has it or, where that is late, as a read shows it.
 
-        On a slow seed leadership would otherwise be lost again and again, though each renewal arrives.
+        On a slow seed leadership would otherwise be lost again and again, though each renewal arrives. A write that is
+        given up may still land later: it conflicts then, or the next one does, and reads the Lease.
         """
         write = asyncio.ensure_future(self._write(began, within))
         read = asyncio.ensure_future(self._read_later(within))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from random import Random
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -144,7 +143,7 @@ class SeedCluster:
 
     def clusters(self) -> Mapping[str, ClusterView]:
         """Returns all Clusters by name."""
-        return MappingProxyType(dict(self._clusters.of("")))
+        return self._clusters.of("")
 
     def secret(self, namespace: str, route: Route = Route.INTERNAL) -> SecretView | None:
         """Returns the kubeconfig Secret of this route; None if it does not exist or the route is not used."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from app.core import errors
+from app.core.model.policy import OnFailure
 from app.core.model.scaling_runs import ScalingStep, StepResult
 from app.core.model.workloads import Direction, Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import Watched
@@ -43,6 +44,8 @@ _REDIRECTS: Final = range(300, 400)
 # server that has just started refuses for a moment what it is about to allow (rules 4.3).
 _TRANSIENT_REFUSALS: Final = 2
 _AFTER_REFUSAL: Final = 2.0
+# Seconds after which a refusal is not in a row with the one before: runs that fail follow each other more closely.
+_IN_A_ROW: Final = 300.0
 # Seconds between checks of a resource whose pods are awaited: not all replicas are shown by a watch.
 _POLL: Final = 2.0
 
@@ -62,6 +65,13 @@ class Size(NamedTuple):
     replicas: int
 
 
+class Refusals(NamedTuple):
+    """How many writes of a resource were refused (403) in a row, and when the last one was."""
+
+    number: int = 0
+    last: float = float("-inf")
+
+
 class Newer(NamedTuple):
     """An object as a write of ours left it or a live read showed it; `view` is None if it is gone."""
 
@@ -78,8 +88,8 @@ class ScalingMemory:
     """When the level of a resource with something to do could first start: `initialDelay` counts from then."""
     waiting_since: dict[ResourceRef, float] = field(default_factory=dict)
     """When the wait for a resource that was scaled up began: its `timeout` counts from then, also in later runs."""
-    refusals: dict[ResourceRef, int] = field(default_factory=dict)
-    """How many writes of a resource were refused (403) since the last one that was accepted."""
+    refusals: dict[ResourceRef, Refusals] = field(default_factory=dict)
+    """Of resources of which no write was accepted since."""
     _at_zero: dict[ResourceRef, AtZero] = field(default_factory=dict)
     _sizes: dict[ResourceRef, Size] = field(default_factory=dict)
     _newer: dict[ResourceRef, Newer] = field(default_factory=dict)
@@ -369,11 +379,14 @@ class ResourceRun:
                     await self._guard.pause(_RETRY[min(conflicts, len(_RETRY)) - 1])
                 conflicts += 1
                 view = await self._live()
-            except errors.Forbidden as error:
-                await self._wait_to_retry(error, retries)
+            except errors.Forbidden as refused:
+                if not self._may_be_transient():
+                    raise
+                await self._pause_before_retry(_AFTER_REFUSAL, refused)
             except UNSETTLED as error:
                 unanswered = task
-                await self._wait_to_retry(error, retries)
+                wait = max(error.retry_after or 0.0, _RETRY[min(retries, len(_RETRY) - 1)])
+                await self._pause_before_retry(wait, error)
                 retries += 1
             else:
                 self._memory.refusals.pop(self.ref, None)
@@ -381,20 +394,24 @@ class ResourceRun:
                 self.written.set()
                 return task, view
 
-    async def _wait_to_retry(self, error: errors.ClusterError, retries: int) -> None:
-        """Waits until a write that failed with `error` is sent again; raises the error if it is not to be."""
-        if error.status in _REDIRECTS:
+    def _may_be_transient(self) -> bool:
+        """Notes a refusal (403); returns whether the write is sent again in this run.
+
+        Where a failure ends the run, it fails at once: the next level would not wait until the last try.
+        """
+        now, before = self._env.clock.now(), self._memory.refusals.get(self.ref, Refusals())
+        number = before.number + 1 if now - before.last <= _IN_A_ROW else 1
+        self._memory.refusals[self.ref] = Refusals(number, now)
+        stops = self._env.policy.on_failure(self._run.direction) is OnFailure.STOP
+        return number <= _TRANSIENT_REFUSALS and not stops
+
+    async def _pause_before_retry(self, seconds: float, error: errors.ClusterError) -> None:
+        """Waits before a write that failed with `error` is sent again; raises that if there is no use, or no time."""
+        if error.status in _REDIRECTS or self._deadline is None:
             raise error
-        wait = max(error.retry_after or 0.0, _RETRY[min(retries, len(_RETRY) - 1)])
-        if isinstance(error, errors.Forbidden):
-            wait = _AFTER_REFUSAL
-            refusals = self._memory.refusals.get(self.ref, 0) + 1
-            self._memory.refusals[self.ref] = refusals
-            if refusals > _TRANSIENT_REFUSALS:
-                raise error
-        if self._deadline is None or self._env.clock.now() + wait >= self._deadline:
+        if self._env.clock.now() + seconds >= self._deadline:
             raise error
-        await self._guard.pause(wait)
+        await self._guard.pause(seconds)
 
     async def _check_request_stands(self) -> None:
         """Ends a manual run whose request is gone, or whose shoot is no longer probed; waits until that is known.

@@ -301,6 +301,51 @@ async def test_a_renewal_that_only_the_lease_shows_counts_from_its_begin():
         assert one.clock.now() - renewed(one.lease) == pytest.approx(10, abs=0.05)
 
 
+async def test_a_renewal_that_a_later_attempt_finds_counts_from_its_own_begin():
+    async with alone() as one:
+        await asyncio.sleep(5)
+        one.path.slow = 0, NEVER, NEVER
+        await asyncio.sleep(2.5)
+        arrived = renewed(one.lease)
+        await asyncio.sleep(5)
+        one.path.slow, read = (0, 0, 0), one.path.read
+
+        async def read_for_the_last_time(within):
+            found = await read(within)
+            one.path.fault = "hang"
+            return found
+
+        one.path.read = (
+            read_for_the_last_time  # the next attempt meets a conflict, and reads the Lease
+        )
+        await asyncio.wait([one.task], timeout=30)
+        assert renewed(one.lease) == arrived
+        assert one.clock.now() - arrived == pytest.approx(10, abs=0.05)
+
+
+async def test_a_lease_that_is_gone_when_it_is_read_is_made_again():
+    async with alone() as one:
+        await asyncio.sleep(5)
+        one.path.slow = NEVER, NEVER, 1
+        await asyncio.sleep(1.5)
+        one.lease.spec = None
+        await asyncio.sleep(2)
+        one.path.slow = 0, 0, 0
+        await asyncio.sleep(5)
+        assert one.leading
+        assert one.lease.spec["holderIdentity"] == "a"
+
+
+async def test_no_request_outlives_its_attempt():
+    async with alone() as one:
+        await asyncio.sleep(5)
+        one.path.slow = 0, 8, 2
+        await asyncio.sleep(60)
+        one.path.slow = 0, 0, 0
+        await asyncio.sleep(3)
+        assert asyncio.all_tasks() == {asyncio.current_task(), one.task}
+
+
 async def test_what_somebody_else_writes_in_our_name_is_no_renewal():
     async with alone() as one:
         await asyncio.sleep(5)
