@@ -147,7 +147,7 @@ def contact(
         sent: when the request of the successful consistent read was sent.
         received: when it was answered; if it hung, the storage may have been away until then.
         timings: of the shoot.
-        failed_before: the prober's first probes failed, so that its first contact counts as the end of a gap.
+        failed_before: the last probe failed, so that a first contact counts as the end of a gap.
     """
     if known.last is None:
         return Contacts(sent, received if failed_before else NEVER)
