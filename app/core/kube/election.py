@@ -101,7 +101,9 @@ class LeaseStore:
         self._api = api
         self.name = name
         self._namespace = namespace
-        self._fresh = False
+        self._under_way = self._failures = 0
+        self._outdated = 0
+        """How many failures lie before the begin of a request that was answered."""
 
     async def read(self, within: float) -> LeaseRecord | None:
         """Reads the Lease; returns None if it does not exist."""
@@ -133,10 +135,18 @@ class LeaseStore:
 
     async def _ask(self, verb: str, body: object, within: float) -> LeaseRecord:
         request = LEASES.request(verb, self._namespace, self.name, within=within, body=body)
-        # a write is never repeated, so after a failure the next request does not trust kept-alive connections
-        fresh, self._fresh = self._fresh, True
-        record = await self._api.call(request, _record, Budget.LEASE, new_connection=fresh)
-        self._fresh = False
+        # A write is never repeated. So kept-alive connections are trusted only if each request was answered, or else one
+        # that began after it had failed.
+        failures, fresh = self._failures, self._under_way > 0 or self._failures > self._outdated
+        self._under_way += 1
+        try:
+            record = await self._api.call(request, _record, Budget.LEASE, new_connection=fresh)
+        except BaseException:  # a request that was cancelled is not answered either
+            self._failures += 1
+            raise
+        finally:
+            self._under_way -= 1
+        self._outdated = max(self._outdated, failures)
         return replace(record, read=self._api.server_time)
 
 

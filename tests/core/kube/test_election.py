@@ -845,6 +845,58 @@ async def test_the_age_of_a_lease(managed, now, found):
     assert await age(managed, now) == found
 
 
+class Connections:
+    """The seed's client, whose answers a test gives; notes which requests go over a new connection."""
+
+    server_time = None
+
+    def __init__(self):
+        self.fresh, self._answers = [], []
+
+    async def call(self, _request, decode, _budget, *, new_connection):
+        self.fresh.append(new_connection)
+        self._answers.append(asyncio.get_running_loop().create_future())
+        await self._answers[-1]
+        return decode(
+            json.dumps(
+                {"kind": "Lease", "metadata": {"resourceVersion": "7"}, "spec": SPEC}
+            ).encode()
+        )
+
+    def answer(self, number):
+        self._answers[number].set_result(None)
+
+    def fail(self, number):
+        self._answers[number].set_exception(Unreachable("stalled"))
+
+
+@pytest.mark.parametrize("read_first", [True, False])
+async def test_after_a_failure_no_kept_connection_is_trusted_before_a_request_that_began_later_is_answered(
+    read_first,
+):
+    """All that are open may stall; a read that went over a new one at the same time proves nothing for the others."""
+    seed = Connections()
+    store = LeaseStore(cast("Any", seed), "garden", "x")
+    tasks = []
+
+    async def ask():
+        tasks.append(asyncio.ensure_future(store.read(5)))
+        await asyncio.sleep(0)
+
+    await ask()
+    await ask()
+    for end in (seed.answer, seed.fail) if read_first else (seed.fail, seed.answer):
+        end(1 if end == seed.answer else 0)
+        await asyncio.sleep(0.01)
+    await ask()
+    seed.answer(2)
+    await asyncio.sleep(0.01)
+    await ask()
+    seed.answer(3)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert seed.fresh == [False, True, True, False]
+
+
 async def test_a_lease_is_made_under_its_name_within_the_time_that_there_is():
     server = LeaseServer([AT_8], STAMPED)
     await LeaseStore(cast("Any", server), "garden", "x").create(SPEC, 1.5)
