@@ -135,8 +135,8 @@ class LeaseStore:
 
     async def _ask(self, verb: str, body: object, within: float) -> LeaseRecord:
         request = LEASES.request(verb, self._namespace, self.name, within=within, body=body)
-        # A write is never repeated. So kept-alive connections are trusted only if each request was answered, or else one
-        # that began after it had failed.
+        # A write is never repeated. So kept-alive connections are trusted only if each request was answered, or else
+        # one that began after it had failed.
         failures, fresh = self._failures, self._under_way > 0 or self._failures > self._outdated
         self._under_way += 1
         try:
