@@ -136,7 +136,7 @@ class Change(NamedTuple):
     before: Any
     after: Any
     ended_by: str | None = None
-    """Of a pause or hold that is gone: who had this process end it, if anybody did."""
+    """Who asked this process to end a pause or hold that is gone, if anybody did."""
 
 
 class Published:
@@ -172,7 +172,7 @@ class Published:
         )
 
     def _ended_by(self, gone: overrides.Pause | overrides.Hold) -> str | None:
-        """Who had this process end it; None if it ended by the clock, or somebody else ended it."""
+        """Returns who asked this process to end it; None if it expired, or was ended without this process."""
         now = self._now()
         match gone:
             case overrides.Pause():
@@ -185,11 +185,9 @@ class Published:
         """An event for everything that exists and is not over, as last published."""
         for topic in sorted(self._known, key=lambda each: _IN_SNAPSHOT.index(each.kind)):
             for name, there in self._known[topic].items():
-                event = (
-                    rendered(Change(topic, name, None, there), IgnoringAuthors())
-                    if _lasts(there)
-                    else None
-                )
+                if not _lasts(there):
+                    continue
+                event = rendered(Change(topic, name, None, there), IgnoringAuthors())
                 if event is not None:
                     yield event
 

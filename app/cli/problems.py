@@ -137,7 +137,7 @@ class ServerRefused(CommandFailed):
 
     @property
     def of_a_gateway(self) -> bool:
-        """Whether something in front of the server has failed, so that nobody knows what the server did."""
+        """Whether this is the error of a proxy in front of the API, so that it is unknown what the API did."""
         return self.status >= _SERVER_SIDE and not self.problem.type
 
 

@@ -112,8 +112,8 @@ class ShootRunner:
         """At the last probe no lease counted any more (`state.vanished`)."""
         self._contact_at: float | None = None
         """When the last probe or contact ended, whether it succeeded or not."""
-        self._rests_since: float | None = None
-        """A standby: when it ceased to probe, as the leader renews its Lease."""
+        self._standing_by_since: float | None = None
+        """Since when this standby has not probed, as the leader renews its Lease; None while it probes."""
 
     @property
     def has_probed(self) -> bool:
@@ -136,14 +136,14 @@ class ShootRunner:
     async def _due(self) -> bool:
         """Takes one step of the wait, a sleep or a contact; returns True once a probe is due."""
         if not self._env.leadership.may_probe:
-            if self._rests_since is None:
-                self._rests_since = self._env.clock.now()
+            if self._standing_by_since is None:
+                self._standing_by_since = self._env.clock.now()
             await self._schedule.sleep(None)
             return False
         now, probe_at, contact_at = self._env.clock.now(), self._schedule.next.at, None
-        if self._rests_since is not None:
-            self._probe.resume(self._shoot, now - self._rests_since)
-            self._rests_since = None
+        if self._standing_by_since is not None:
+            self._probe.resume(self._shoot, now - self._standing_by_since)
+            self._standing_by_since = None
         if now >= probe_at:
             return True
         if self._contact_at is not None and not self._schedule.failures and not self._rests:

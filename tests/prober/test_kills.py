@@ -118,6 +118,14 @@ async def test_two_instances_whose_watches_lag_lose_no_saved_count(lab):
         assert counts(world) == COUNTS
 
 
+async def probing_standby(lab):
+    """A standby that has probed the shoot for a minute, with its world and its leadership."""
+    world, leadership = stage_world(lab), SetLeadership(leading=False, may_probe=True)
+    standby = lab.prober(world, leadership=leadership)
+    await standby.run(60)
+    return world, leadership, standby
+
+
 async def test_a_standby_that_does_not_observe_asks_nobody_anything(lab):
     world = stage_world(lab)
     standby = lab.prober(world, leadership=SetLeadership(leading=False, may_probe=False))
@@ -137,10 +145,7 @@ async def test_a_standby_that_observes_judges_and_writes_nothing(lab):
 
 
 async def test_a_standby_that_has_observed_takes_over_at_once(lab):
-    world = stage_world(lab)
-    leadership = SetLeadership(leading=False, may_probe=True)
-    standby = lab.prober(world, leadership=leadership)
-    await standby.run(60)
+    world, leadership, standby = await probing_standby(lab)
     with world.faults.path_cut(SHOOT):
         await standby.run(60)
         leadership.become(leading=True)
@@ -194,10 +199,7 @@ async def test_a_standby_that_has_probed_before_knows_how_far_the_clocks_of_node
 @pytest.mark.parametrize("rest", [0, 3, 20])
 async def test_a_standby_that_rests_forgets_no_absence_of_the_storage(lab, rest):
     """Its probes failed as its leader renewed once more; then the storage is back, and the kubelets are not yet."""
-    world = stage_world(lab)
-    leadership = SetLeadership(leading=False, may_probe=True)
-    standby = lab.prober(world, leadership=leadership)
-    await standby.run(60)
+    world, leadership, standby = await probing_standby(lab)
     with world.faults.storage_away(SHOOT):
         await standby.run(40)
         leadership.become(leading=False, may_probe=not rest)
@@ -211,10 +213,7 @@ async def test_a_standby_that_rests_forgets_no_absence_of_the_storage(lab, rest)
 
 
 async def test_what_grew_old_while_a_standby_rested_has_to_be_watched(lab):
-    world = stage_world(lab)
-    leadership = SetLeadership(leading=False, may_probe=True)
-    standby = lab.prober(world, leadership=leadership)
-    await standby.run(60)
+    world, leadership, standby = await probing_standby(lab)
     with world.faults.path_cut(SHOOT):
         await standby.run(12)
         leadership.become(leading=False, may_probe=False)
@@ -226,10 +225,7 @@ async def test_what_grew_old_while_a_standby_rested_has_to_be_watched(lab):
 
 
 async def test_a_standby_that_rests_for_a_moment_forgets_nothing(lab):
-    world = stage_world(lab)
-    leadership = SetLeadership(leading=False, may_probe=True)
-    standby = lab.prober(world, leadership=leadership)
-    await standby.run(60)
+    world, leadership, standby = await probing_standby(lab)
     with world.faults.path_cut(SHOOT):
         await standby.run(25)
         leadership.become(leading=False, may_probe=False)
@@ -239,10 +235,7 @@ async def test_a_standby_that_rests_for_a_moment_forgets_nothing(lab):
 
 
 async def test_a_standby_stops_looking_when_the_lease_moves_again(lab):
-    world = stage_world(lab)
-    leadership = SetLeadership(leading=False, may_probe=True)
-    standby = lab.prober(world, leadership=leadership)
-    await standby.run(60)
+    world, leadership, standby = await probing_standby(lab)
     leadership.become(leading=False, may_probe=False)
     await standby.run(1)
     world.requests.reset()

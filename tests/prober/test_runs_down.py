@@ -111,18 +111,6 @@ async def test_a_forbidden_patch_fails_is_told_and_is_tried_at_every_further_ver
     assert harness.replicas() == (0, 0, 0)
 
 
-async def test_a_patch_that_is_refused_for_a_moment_is_sent_again_in_the_same_run(harness):
-    harness.faults.path_cut(SHOOT)
-    # a kube-apiserver that has just started
-    wrong = harness.faults.patch_forbidden()
-    await harness.until(lambda: harness.world.requests.live(Host.SEED, "patch"))
-    await harness.run(2.5)
-    wrong.lift()
-    await harness.run(2.5)
-    assert harness.replicas() == (0, 0, 0)
-    assert len(harness.told("FlowStarted")) == 1
-
-
 async def test_refusals_before_a_write_that_was_accepted_count_no_more(harness):
     for _ in range(2):
         with harness.faults.path_cut(SHOOT):
@@ -166,7 +154,14 @@ async def test_patches_that_are_refused_three_times_fail_and_later_runs_try_each
         assert harness.world.requests.live(Host.SEED, "patch") == 12
 
 
-@pytest.mark.parametrize("trouble", [Trouble(error_rate=1.0), Trouble(refused=True)])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Trouble(error_rate=1.0),
+        Trouble(refused=True),
+        pytest.param(Trouble(forbidden=True), id="403 of a kube-apiserver that has just started"),
+    ],
+)
 async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trouble):
     harness.faults.path_cut(SHOOT)
     wrong = harness.faults.seed_trouble(replace(trouble, verbs=PATCHES))

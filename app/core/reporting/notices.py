@@ -319,11 +319,8 @@ def journal(notice: Notice) -> None:
         "resource": None if notice.resource is None else str(notice.resource),
     }
     facts = dict(_logged(name, value) for name, value in notice.facts.items())
-    known = {
-        **found,
-        **facts,
-        **found,
-    }  # facts must not overwrite the fields that identify the notice
+    # The fields that identify the notice come first, and no fact overwrites them.
+    known = {**found, **facts} | found
     shown = {name: value for name, value in known.items() if value is not None}
     getattr(log, severity)(notice.message, **shown)
 

@@ -380,7 +380,7 @@ class ResourceRun:
                 conflicts += 1
                 view = await self._live()
             except errors.Forbidden as refused:
-                if not self._may_be_transient():
+                if not self._note_refusal():
                     raise
                 await self._pause_before_retry(_AFTER_REFUSAL, refused)
             except UNSETTLED as error:
@@ -394,7 +394,7 @@ class ResourceRun:
                 self.written.set()
                 return task, view
 
-    def _may_be_transient(self) -> bool:
+    def _note_refusal(self) -> bool:
         """Notes a refusal (403); returns whether the write is sent again in this run.
 
         Where a failure ends the run, it fails at once: the next level would not wait until the last try.
@@ -407,9 +407,8 @@ class ResourceRun:
 
     async def _pause_before_retry(self, seconds: float, error: errors.ClusterError) -> None:
         """Waits before a write that failed with `error` is sent again; raises that if there is no use, or no time."""
-        if error.status in _REDIRECTS or self._deadline is None:
-            raise error
-        if self._env.clock.now() + seconds >= self._deadline:
+        until = self._env.clock.now() + seconds
+        if error.status in _REDIRECTS or self._deadline is None or until >= self._deadline:
             raise error
         await self._guard.pause(seconds)
 
