@@ -89,19 +89,27 @@ def _boundary(kind: Kind, plant: str | None, number: int) -> Found:
     return strike(number, plant, kind)[1]
 
 
-def _collect_rarely() -> None:
+def _collect_between_worlds() -> None:
     """What a world makes lives as long as it does: looking through it again and again takes a sixth of the time."""
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
+    gc.disable()
+
+
+def _alone(what: Callable[[int], T], number: int) -> T:
+    """`what` of one number, and nothing of it is left in memory."""
+    try:
+        return what(number)
+    finally:
+        gc.collect()
 
 
 def spread(what: Callable[[int], T], numbers: Sequence[int], jobs: int) -> Iterator[T]:
     """`what` of each number, in their order, on so many cores."""
     if jobs <= 1:
-        yield from map(what, numbers)
+        yield from map(partial(_alone, what), numbers)
         return
-    with ProcessPoolExecutor(jobs, initializer=_collect_rarely) as pool:
-        yield from pool.map(what, numbers, chunksize=4)
+    with ProcessPoolExecutor(jobs, initializer=_collect_between_worlds) as pool:
+        yield from pool.map(partial(_alone, what), numbers, chunksize=4)
 
 
 def _report(found: Iterable[Found], what: str = "times scaled") -> tuple[int, str]:
@@ -222,7 +230,7 @@ def _boundaries(kind: Kind, given: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs it; returns the exit code."""
     given = _arguments(argv)
-    _collect_rarely()
+    _collect_between_worlds()
     chosen = _kinds(given)
     if given.world is not None:
         found = explore(given.seed, given.world, given.plant, chosen[0])
