@@ -12,13 +12,7 @@ from app.core.model.shoots import NodeReading
 from app.prober.rules import candidates, schedule
 from app.prober.rules.candidates import counts
 from app.prober.rules.leases import Timings
-from app.prober.rules.schedule import (
-    LONGEST_REST,
-    SAVED,
-    SHARE,
-    ScheduleInputs,
-    TimeBalance,
-)
+from app.prober.rules.schedule import LONGEST_REST, SAVED, SHARE, ScheduleInputs, TimeBalance
 from app.prober.rules.verdict import NO_RESULTS
 from tests.prober.rules.facts import GRACE, NOW, counted, judgement, judgements, machine, node
 
