@@ -568,8 +568,10 @@ MESSAGES: dict[str, Any] = {
     "none": (counted(), "there is no node lease that counts"),
     "what is not known and what does not count": (
         replace(counted(1, 0, 1), excluded={Exclusion.NO_NODE: 2, Exclusion.NOT_MANAGED: 1}),
-        f"{NONE_LATE}, 1 not known yet (3 more do not count: 2 NoNode, 1 NotManaged)"
-        "; still fresh: fresh-0",
+        (
+            f"{NONE_LATE}, 1 not known yet (3 more do not count: 2 NoNode, 1 NotManaged)"
+            "; still fresh: fresh-0"
+        ),
     ),
 }
 
