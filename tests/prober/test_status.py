@@ -76,7 +76,7 @@ def test_a_summary_keeps_the_instant_of_the_last_change():
     assert tracker.summary(SHOOT, WELL, 7.0).since == 1.0
 
 
-CUT = Failure(VerdictReason.UNREACHABLE, RequestKind.EXTERNAL, "refused")
+CUT = Failure(VerdictReason.UNREACHABLE, "refused", RequestKind.EXTERNAL)
 
 
 @pytest.mark.parametrize(
