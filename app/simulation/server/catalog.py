@@ -65,7 +65,6 @@ _REVIEWS: Final = (
     _REVIEW,
     _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
-    _review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
 )
 
 
@@ -78,7 +77,6 @@ def _of(member: str) -> tuple[str, ...]:
 SEED_RESOURCES: Final = (
     _NAMESPACES,
     ServedResource("", "v1", "secrets", "Secret"),
-    ServedResource("", "v1", "serviceaccounts", "ServiceAccount", parts=("token",), short="sa"),
     ServedResource("", "v1", "pods", "Pod", parts=("status",), short="po"),
     ServedResource("", "v1", "services", "Service", parts=("status",), short="svc"),
     ServedResource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
@@ -244,13 +242,6 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
 
 
 def _part(resource: ServedResource, part: str) -> dict[str, Any]:
-    entry = {"name": f"{resource.plural}/{part}", "singularName": "", "verbs": list(_PART)}
-    match part:
-        case "token":
-            group = "authentication.k8s.io"
-            more = {"group": group, "version": "v1", "kind": "TokenRequest", "verbs": ["create"]}
-        case "scale":
-            more = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-        case _:
-            more = {}
-    return {**entry, **more}
+    scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"} if part == "scale" else {}
+    name = f"{resource.plural}/{part}"
+    return {"name": name, "singularName": "", "verbs": list(_PART), **scale}
