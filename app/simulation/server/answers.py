@@ -11,10 +11,10 @@ from aiohttp import web
 
 from app.core.errors import ClusterError, Conflict, Expired, Forbidden, Invalid, NotFound, Throttled
 from app.simulation.definitions import Rejected
-from app.simulation.deletion import PreconditionFailed
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.writing import AlreadyExists
+from app.simulation.store import PreconditionFailed
 
 # Errors as Status objects.
 

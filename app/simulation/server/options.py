@@ -9,8 +9,7 @@ import msgspec
 
 from app.core.errors import Invalid
 from app.simulation.definitions import Rejected
-from app.simulation.deletion import DeleteOptions
-from app.simulation.store import Object
+from app.simulation.store import DeleteOptions, Object
 
 T = TypeVar("T")
 

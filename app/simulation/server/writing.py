@@ -9,12 +9,11 @@ from app.core.model.instants import parse_rfc3339
 from app.core.model.names import is_label_key, is_subdomain
 from app.simulation import manifests
 from app.simulation.definitions import SIZED, Problem, Rejected, check_count
-from app.simulation.deletion import POD, DeleteOptions, DeletionState
 from app.simulation.server import rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.reading import existing, key_of
-from app.simulation.store import Object, ObjectKey, Store, merge
+from app.simulation.store import POD, DeleteOptions, DeletionState, Object, ObjectKey, Store, merge
 from app.simulation.views import size_field
 
 _PARTS: Final = ("metadata", "spec", "status")
