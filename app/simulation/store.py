@@ -210,8 +210,8 @@ class Store:
         whole = {**body, "kind": key.kind, "metadata": metadata}
         return self._put(Happened.ADDED, key, self._completed(key.kind, whole))
 
-    def replace(self, key: ObjectKey, body: Object, *, status: bool = False) -> Object:
-        """Replaces the object by `body`, or only its status; a resourceVersion in `body` is a precondition.
+    def replace(self, key: ObjectKey, body: Object) -> Object:
+        """Replaces the object by `body`, in which a resourceVersion is a precondition.
 
         Raises:
             NotFound: the object does not exist.
@@ -220,10 +220,6 @@ class Store:
         """
         current = self.get(key)
         _check(key, current, body.get("metadata", {}).get("resourceVersion"))
-        if status:
-            kept = {name: value for name, value in current.items() if name != "status"}
-            new = {name: body[name] for name in ("status",) if name in body}
-            return self._update(key, current, kept | new)
         owned = {name: each for name, each in current["metadata"].items() if name in _SERVER_OWNED}
         metadata = owned | _user_owned(body.get("metadata", {}))
         return self._update(key, current, {**body, "kind": key.kind, "metadata": metadata})

@@ -34,11 +34,7 @@ _REASONS: Final = {
 }
 _OWN_REASONS: Final = {AlreadyExists: "AlreadyExists", Expired: "Expired"}
 # The groups of kinds that are not resources by themselves.
-_GROUPS: Final = {
-    "": "",
-    "Scale": "autoscaling",
-    **dict.fromkeys(("CreateOptions", "UpdateOptions", "PatchOptions"), "meta.k8s.io"),
-}
+_GROUPS: Final = {"": "", "Scale": "autoscaling"}
 # How problems of a field begin, and what they are called.
 _CAUSES: Final = {
     "Required": "Required",

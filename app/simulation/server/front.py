@@ -256,7 +256,7 @@ class ServerFront:
         if verb not in resource.verbs or not fits:
             raise NotAllowed
         body = await body_of(request, PATCHES if resource.kind in rendering.TYPED else (MERGE,))
-        strict = is_strict(request.query, verb)
+        strict = is_strict(request.query)
         wanted = WriteRequest(verb, resource, target, body, user, self._clock.now(), strict=strict)
         asked = self._asked(verb, target)
         if verb == "delete":
