@@ -9,9 +9,10 @@ from typing import Any, Final
 from app.simulation.definitions import Definition
 from app.simulation.store import Store
 
-_OBJECTS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_OBJECTS: Final = ("create", "delete", "get", "list", "patch", "watch")
+_REPLACED: Final = (*_OBJECTS, "update")
 _READ: Final = ("get", "list", "watch")
-_PART: Final = ("get", "patch", "update")
+_PART: Final = ("get", "patch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ _SIZED: Final = ("status", "scale")
 _NAMESPACES: Final = ServedResource(
     "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
 )
-_LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease")
+_LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_REPLACED)
 
 
 def _review(group: str, plural: str, kind: str) -> ServedResource:
@@ -83,7 +84,7 @@ SEED_RESOURCES: Final = (
     ServedResource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
     ServedResource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
     _LEASES,
-    ServedResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    ServedResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", verbs=_REPLACED),
     # The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
     # writes here, too.
     ServedResource(

@@ -10,7 +10,6 @@ from aiohttp import web
 from app.core.errors import ClusterError, Forbidden, Unauthorized, Unreachable
 from app.core.model.shoots import Route
 from app.simulation.builders import World
-from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.identities import OPERATOR
 from app.simulation.server import rendering
 from app.simulation.server.answers import (
@@ -35,7 +34,7 @@ from app.simulation.server.reading import StoredPage, StoreReader, existing
 from app.simulation.server.streams import StoreWatch, TooSlow, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.shoot import VERSION, ShootServer
-from app.simulation.store import Object, ObjectKey, version_of
+from app.simulation.store import DeleteOptions, DeletionState, Object, ObjectKey, version_of
 from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 PROBE: Final = "dependency-watchdog-probe"
@@ -257,7 +256,7 @@ class ServerFront:
         if verb not in resource.verbs or not fits:
             raise NotAllowed
         body = await body_of(request, PATCHES if resource.kind in rendering.TYPED else (MERGE,))
-        strict = is_strict(request.query, verb)
+        strict = is_strict(request.query)
         wanted = WriteRequest(verb, resource, target, body, user, self._clock.now(), strict=strict)
         asked = self._asked(verb, target)
         if verb == "delete":
@@ -302,7 +301,7 @@ class ServerFront:
     def _delete(self, key: ObjectKey, user: str, options: DeleteOptions) -> DeletionState:
         if self._shoot is None:
             return self._world.seed_pods.delete(key, user, options)
-        return delete(self._store, key, self._clock.now(), options)
+        return self._store.request_deletion(key, self._clock.now(), options)
 
     async def _ask(self, asked: SimulatedRequest, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above
