@@ -20,7 +20,7 @@ from tests.attack.test_no_input_holds_the_loop import MIB, called, on_uvloop, re
 from tests.attack.watchdog import watched
 from tests.core.kube.server import SERVER_PAIR
 from tests.core.web.test_serving import simple
-from tests.core.web.test_tls_files import rsa_pair
+from tests.core.test_tls_files import rsa_pair
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
