@@ -50,7 +50,7 @@ class ServedResource:
 
 _SIZED: Final = ("status", "scale")
 _NAMESPACES: Final = ServedResource(
-    "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
+    "", "v1", "namespaces", "Namespace", namespaced=False, short="ns"
 )
 _LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_REPLACED)
 
