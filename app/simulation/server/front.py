@@ -1,7 +1,7 @@
 """One API server, of the seed of a world or of a shoot: authenticates, dispatches and answers requests."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ from app.simulation.server.streams import StoreWatch, TooSlow, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.shoot import VERSION, ShootServer
 from app.simulation.store import DeleteOptions, DeletionState, Object, ObjectKey, version_of
-from app.simulation.traffic import ApiServer, Host, SimulatedRequest
+from app.simulation.traffic import ApiServer, Host, OpenWatches, SimulatedRequest
 
 PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
@@ -74,6 +74,7 @@ class ServerFront:
         """
         self._world, self._shoot, self._route, self._api = world, shoot, route, api
         self._users, self._watch_delay = users, watch_delay
+        self._watches = world.watches if shoot is None else OpenWatches()
         self._store, self._clock = (world if shoot is None else shoot).store, world.clock
         self._catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self._store)
         self._answers = ServerAnswers(self._clock.now)
@@ -188,10 +189,7 @@ class ServerFront:
         target: RequestedObject,
         options: ListOptions,
     ) -> web.StreamResponse:
-        watches = None if self._shoot else self._world.watches
-
-        def mute() -> bool:
-            return watches is not None and watches.stalled(resource.kind)
+        mute = partial(self._watches.stalled, resource.kind)
 
         def begin() -> StoreWatch:
             watching = Watching(resource, target, options, self._render(request, resource))
@@ -211,7 +209,7 @@ class ServerFront:
         try:
             stream = await self._ask(self._asked("watch", target), begin, consistent=False)
             response = await self._answers.begun(request)
-            with watches.serving(resource.kind, stream) if watches else nullcontext():
+            with self._watches.serving(resource.kind, stream):
                 if self._find(target) is None:  # it went while the watch began
                     stream.end()
                 await stream.run(response.write)
