@@ -78,7 +78,7 @@ test-page: $(STAMP)  ## the page in a real Chromium (Debian's package chromium; 
 	$(BIN)/python -m pytest -q tests/page tests/api/test_page.py tests/api/test_page_plots.py
 
 pictures: $(STAMP)  ## the screenshots in docs/pictures, from the demo; two minutes
-	$(BIN)/python -m tests.page.pictures
+	$(BIN)/python -m hack.pictures
 
 kube-binaries:  ## builds what `make test-kube` needs, so that it finds it there (5 to 12 minutes, once)
 	@hack/kube-assets $(KUBE_BINARIES)
