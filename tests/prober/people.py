@@ -10,8 +10,7 @@ from app.core.model.overrides import API_PAUSE, API_VERSION, Hold, Pause, ScaleR
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus
 from app.core.model.workloads import Direction
 from app.simulation import manifests
-from app.simulation.builders import World
-from app.simulation.people import People
+from app.simulation.builders import People, World
 from app.simulation.store import Object, ObjectKey
 from tests.support.harness import SHOOT, Harness, Lab
 

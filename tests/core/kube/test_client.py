@@ -265,22 +265,9 @@ async def test_an_answer_beyond_a_limit_is_cut_off_and_counted_and_its_connectio
     assert counted(channel, "dwd_response_limit_hits_total", limit=limit) == 1
 
 
-async def answers_what_nobody_asked(asked):
-    await asked.answer(VERSION)
-    if asked.connection == 1:
-        await asyncio.sleep(0.05)
-        await asked.answer({"gitVersion": "forged"})
-
-
 async def is_not_read_to_its_end(asked):
     if asked.connection == 1:
         await asked.raw(b"HTTP/1.1 404 X\r\nContent-Length: 200000\r\n\r\n" + b"x" * 70_000)
-        await asked.hang()
-    await asked.answer(VERSION)
-
-
-async def is_given_up(asked):
-    if asked.connection == 1:
         await asked.hang()
     await asked.answer(VERSION)
 
@@ -292,10 +279,7 @@ async def is_given_up_in_its_midst(asked):
     await asked.answer(VERSION)
 
 
-LEFT_OVER = [answers_what_nobody_asked, is_not_read_to_its_end, is_given_up]
-
-
-@pytest.mark.parametrize("handler", [*LEFT_OVER, is_given_up_in_its_midst])
+@pytest.mark.parametrize("handler", [is_not_read_to_its_end, is_given_up_in_its_midst])
 async def test_where_an_answer_is_left_over_or_due_the_next_question_is_asked_elsewhere(handler):
     async with serving(handler) as server, channel_to(server) as channel:
         with suppress(TimeoutError, ClusterError):

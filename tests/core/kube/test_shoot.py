@@ -230,13 +230,15 @@ async def test_a_new_ca_closes_the_connections_of_the_former():
 
 async def test_of_a_shoot_that_is_forgotten_nothing_is_kept():
     async with serving(api()) as server, connecting() as connector:
-        await (await connector.connect(secret(server))).version()
+        before = await connector.connect(secret(server))
+        await before.version()
         spent = connector.consumer(NAMESPACE).spent
         connector.forget(NAMESPACE)
         connector.forget("never-seen")
         await asyncio.sleep(0.05)
         assert server.open == 0
-        assert spent > 0 == connector.consumer(NAMESPACE).spent, "nothing of it is kept"
+        assert spent > 0 == connector.consumer(NAMESPACE).spent
+        assert await connector.connect(secret(server)) is not before
 
 
 async def test_a_token_that_is_absent_for_a_while_keeps_the_connection():

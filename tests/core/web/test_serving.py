@@ -116,8 +116,15 @@ async def test_requests_are_answered_one_after_the_other(serve):
     assert b"server:" not in found.lower(), "what serves is nobody's business"
 
 
-@pytest.mark.parametrize("sent", [b"", b"G", b"GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "])
-async def test_a_head_that_does_not_come_ends_the_connection(serve, hurried, sent):
+@pytest.mark.parametrize(
+    "sent",
+    [
+        *(b"", b"G", b"GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "),
+        b"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nx",
+    ],
+    ids=["no head", "a byte of it", "half of it", "a byte of the body"],
+)
+async def test_a_head_or_body_that_does_not_come_ends_the_connection(serve, hurried, sent):
     reader, _ = await connect(await serve(), sent)
     assert await rest(reader, 2) == b""
 
@@ -139,12 +146,6 @@ async def drip(writer):
         except ConnectionError:
             return
         await asyncio.sleep(0.02)
-
-
-async def test_a_body_that_does_not_come_ends_the_connection(serve, hurried):
-    started = b"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nx"
-    reader, _ = await connect(await serve(), started)
-    assert await rest(reader, 2) == b""
 
 
 async def test_a_caller_that_does_not_read_is_given_up(serve, hurried):
