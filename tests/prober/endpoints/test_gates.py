@@ -32,17 +32,14 @@ def told_of_gates(bench):
 
 
 async def test_before_the_first_run_it_is_open(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.takes = 1.0
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), takes=1.0, says=[FAILURE])
     await bench.start()
     assert bench.closed() is None
     assert gate(bench).reason is GateReason.NO_RESULT
 
 
 async def test_the_first_failure_closes_it_and_everybody_hears(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), says=[FAILURE])
     await bench.start()
     host = f"kube-apiserver.{NAMESPACE}.svc"
     assert bench.closed().startswith(
@@ -58,8 +55,7 @@ async def test_the_first_failure_closes_it_and_everybody_hears(bench_of):
 
 
 async def test_a_success_opens_it(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE, SUCCESS)
+    bench = bench_of(gate_probe(), says=[FAILURE, SUCCESS])
     await bench.start()
     told = len(bench.told)
     await bench.passes(10)
@@ -72,8 +68,7 @@ async def test_a_success_opens_it(bench_of):
 
 
 async def test_it_stays_closed_while_failures_go_on_and_is_told_once(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), says=[FAILURE])
     await bench.start()
     await bench.passes(600)
     assert bench.closed()
@@ -81,8 +76,7 @@ async def test_it_stays_closed_while_failures_go_on_and_is_told_once(bench_of):
 
 
 async def test_without_a_result_for_three_periods_it_opens_by_itself_and_that_is_told(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE, ERROR)
+    bench = bench_of(gate_probe(), says=[FAILURE, ERROR])
     await bench.start()
     await bench.passes(29.9)
     assert bench.closed()
@@ -97,8 +91,7 @@ async def test_without_a_result_for_three_periods_it_opens_by_itself_and_that_is
 
 
 async def test_a_process_that_was_frozen_knows_nothing_until_it_has_run_again(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), says=[FAILURE])
     await bench.start()
     bench.freeze(31)
     assert bench.closed() is None
@@ -108,8 +101,7 @@ async def test_a_process_that_was_frozen_knows_nothing_until_it_has_run_again(be
 
 
 async def test_one_target_that_is_well_keeps_it_open(bench_of):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
+    bench = bench_of(POD_GATE, says=[FAILURE])
     bench.handlers.say(SUCCESS, of="etcd-1")
     await bench.start(pod("etcd-0"), pod("etcd-1"))
     assert bench.closed() is None
@@ -135,8 +127,7 @@ async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(b
 
 
 async def test_a_gate_that_never_had_a_result_is_told_to_be_blind(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(ERROR)
+    bench = bench_of(gate_probe(), says=[ERROR])
     await bench.start()
     await bench.passes(31)
     assert told_of_gates(bench) == ["GateBlind"]
@@ -152,8 +143,7 @@ async def test_a_gate_that_never_had_a_result_is_told_to_be_blind(bench_of):
     ],
 )
 async def test_while_the_pods_are_not_known_it_is_open(bench_of, watch):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
+    bench = bench_of(POD_GATE, says=[FAILURE])
     await bench.start(pod())
     assert bench.closed()
     bench.pods.state = watch
@@ -164,8 +154,7 @@ async def test_while_the_pods_are_not_known_it_is_open(bench_of, watch):
 
 
 async def test_a_closed_gate_opens_when_the_watch_of_its_pods_grows_stale(bench_of):
-    bench = bench_of(replace(POD_GATE, period=3600))
-    bench.handlers.say(FAILURE)
+    bench = bench_of(replace(POD_GATE, period=3600), says=[FAILURE])
     await bench.start(pod())
     bench.pods.state = WatchState(synced=True, last_contact=bench.clock.now())
     bench.pods.tell()
@@ -187,8 +176,7 @@ async def test_of_several_gates_one_that_is_closed_is_enough(bench_of):
 
 
 async def test_a_shoot_that_is_no_longer_probed_has_no_alarm_left(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), says=[FAILURE])
     await bench.start()
     await bench.probes.stop(NAMESPACE)
     told = len(bench.told)
@@ -198,8 +186,7 @@ async def test_a_shoot_that_is_no_longer_probed_has_no_alarm_left(bench_of):
 
 
 async def test_a_target_whose_container_has_not_been_created_keeps_it_open(bench_of):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
+    bench = bench_of(POD_GATE, says=[FAILURE])
     await bench.start(pod("etcd-0"), pod("etcd-1", containers=(container(id="", running=False),)))
     assert bench.closed() is None
     assert gate(bench).message.endswith("etcd-1/etcd")
@@ -214,8 +201,7 @@ async def test_a_target_whose_container_has_not_been_created_keeps_it_open(bench
 async def test_a_closed_gate_goes_on_saying_what_its_targets_said_while_runs_end_in_errors(
     bench_of,
 ):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE, FAILURE, ERROR)
+    bench = bench_of(gate_probe(), says=[FAILURE, FAILURE, ERROR])
     await bench.start()
     await bench.passes(25)
     assert bench.view().last_outcome is ERROR
@@ -234,8 +220,7 @@ async def test_a_gate_that_is_known_for_longer_does_not_make_the_opening_of_anot
 
 
 async def test_an_instance_that_does_not_probe_tells_nothing_of_gates_and_begins_anew(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), says=[FAILURE])
     await bench.start()
     told = len(bench.told)
     bench.leadership.become(leading=False, may_probe=False)

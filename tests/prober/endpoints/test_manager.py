@@ -73,8 +73,7 @@ async def test_another_pod_of_the_same_name_is_another_target(bench_of):
 
 
 async def test_a_run_of_a_target_that_went_is_broken_off_and_says_nothing(bench_of):
-    bench = bench_of(pod_probe())
-    bench.handlers.takes = 2.0
+    bench = bench_of(pod_probe(), takes=2.0)
     await bench.start(pod())
     await bench.passes(6)
     assert bench.handlers.under_way == 1
@@ -153,8 +152,7 @@ async def test_starting_twice_is_starting_once(bench_of):
 
 
 async def test_stopping_ends_runs_and_results_and_lets_the_pods_go(bench_of):
-    bench = bench_of(gate_probe(), pod_probe())
-    bench.handlers.takes = 1.0
+    bench = bench_of(gate_probe(), pod_probe(), takes=1.0)
     await bench.start(pod())
     await bench.probes.stop(NAMESPACE)
     assert bench.handlers.under_way == 0
@@ -168,8 +166,7 @@ async def test_stopping_ends_runs_and_results_and_lets_the_pods_go(bench_of):
 
 
 async def test_a_shoot_that_is_probed_again_begins_anew(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), says=[FAILURE])
     await bench.start()
     await bench.probes.stop(NAMESPACE)
     bench.probes.start(NAMESPACE)
@@ -179,8 +176,7 @@ async def test_a_shoot_that_is_probed_again_begins_anew(bench_of):
 
 
 async def test_shoots_do_not_mix(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), says=[FAILURE])
     await bench.start()
     bench.handlers.say(SUCCESS)
     bench.probes.start(OTHER)
@@ -212,8 +208,7 @@ async def test_a_standby_that_looks_runs_the_gates_and_nothing_else(bench_of):
 
 
 async def test_a_standby_that_does_not_probe_runs_nothing_and_holds_nothing_back(bench_of):
-    bench = bench_of(gate_probe(), host_probe("report"))
-    bench.handlers.say(FAILURE)
+    bench = bench_of(gate_probe(), host_probe("report"), says=[FAILURE])
     await bench.start()
     assert bench.closed()
     bench.leadership.become(leading=False, may_probe=False)

@@ -32,8 +32,7 @@ async def test_a_result_is_told_when_it_counts_and_is_another_one(bench_of):
 
 
 async def test_a_notice_names_the_probe_the_target_and_what_it_said(bench_of):
-    bench = bench_of(pod_probe(failure_threshold=1))
-    bench.handlers.say(FAILURE)
+    bench = bench_of(pod_probe(failure_threshold=1), says=[FAILURE])
     await bench.start(pod())
     await bench.passes(6)
     (notice,) = bench.notices
@@ -82,8 +81,7 @@ async def test_a_listener_that_fails_stops_neither_the_worker_nor_the_others(ben
 
 
 async def test_history_and_metrics_take_what_is_told(bench_of):
-    bench = bench_of(host_probe(failure_threshold=1))
-    bench.handlers.say(FAILURE, RuntimeError("boom"), SUCCESS)
+    bench = bench_of(host_probe(failure_threshold=1), says=[FAILURE, RuntimeError("boom"), SUCCESS])
     await bench.start()
     await bench.passes(30)
     history, metering = History(), Metering(Metrics())

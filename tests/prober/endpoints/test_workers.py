@@ -43,8 +43,7 @@ def result_of(bench, name=None):
     ],
 )
 async def test_it_begins_in_its_first_period_and_keeps_its_distance(bench_of, probe, takes, times):
-    bench = bench_of(probe)
-    bench.handlers.takes = takes
+    bench = bench_of(probe, takes=takes)
     await bench.start()
     await bench.passes(38)
     assert bench.run_times == times
@@ -102,8 +101,7 @@ async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew
 
 
 async def test_a_run_that_ends_in_an_error_is_repeated_at_once_three_runs_at_most(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(ERROR)
+    bench = bench_of(gate_probe(), says=[ERROR])
     await bench.start()
     await bench.passes(5)
     assert bench.run_times == [0.0, 0.0, 0.0]
@@ -112,9 +110,7 @@ async def test_a_run_that_ends_in_an_error_is_repeated_at_once_three_runs_at_mos
 
 
 async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.takes = 0.25
-    bench.handlers.say(ERROR, SUCCESS)
+    bench = bench_of(gate_probe(), takes=0.25, says=[ERROR, SUCCESS])
     await bench.start()
     await bench.passes(5)
     metered = [(*run[:2], round(run[2], 3)) for run in bench.meter.runs]
@@ -125,8 +121,7 @@ async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
 
 
 async def test_a_view_says_what_was_found_when_and_how_often(bench_of):
-    bench = bench_of(host_probe())
-    bench.handlers.say(SUCCESS, FAILURE)
+    bench = bench_of(host_probe(), says=[SUCCESS, FAILURE])
     await bench.start()
     assert (bench.view().last_run, bench.view().since) == (None, bench.began)
     await bench.passes(26)
@@ -147,8 +142,7 @@ async def test_a_view_says_what_was_found_when_and_how_often(bench_of):
 
 
 async def test_another_container_of_the_same_pod_has_the_initial_value_at_once(bench_of):
-    bench = bench_of(pod_probe(type=LIVENESS, failure_threshold=1))
-    bench.handlers.say(FAILURE)
+    bench = bench_of(pod_probe(type=LIVENESS, failure_threshold=1), says=[FAILURE])
     await bench.start(pod())
     await bench.passes(6)
     assert result_of(bench) == (CachedResult.FAILURE, True)
@@ -162,8 +156,7 @@ async def test_another_container_of_the_same_pod_has_the_initial_value_at_once(b
 async def test_what_a_run_found_of_a_container_that_was_replaced_meanwhile_is_not_said_of_the_next(
     bench_of,
 ):
-    bench = bench_of(pod_probe(success_threshold=1))
-    bench.handlers.takes = 2.0
+    bench = bench_of(pod_probe(success_threshold=1), takes=2.0)
     await bench.start(pod())
     await bench.passes(5.5)
     assert bench.handlers.under_way
@@ -176,8 +169,7 @@ async def test_what_a_run_found_of_a_container_that_was_replaced_meanwhile_is_no
 async def test_a_pod_that_is_being_deleted_during_a_run_ends_its_liveness_when_the_run_ends(
     bench_of,
 ):
-    bench = bench_of(pod_probe(type=LIVENESS))
-    bench.handlers.takes = 2.0
+    bench = bench_of(pod_probe(type=LIVENESS), takes=2.0)
     await bench.start(pod())
     await bench.passes(5.5)
     bench.pods.change(deleting=True)
@@ -207,8 +199,7 @@ async def test_until_it_is_known_which_pods_have_a_startup_probe_the_others_wait
     """Each selector has a watch of its own: the pods of one may be known before those of another."""
     mains = LabelSelector((Requirement("role", Operator.IN, frozenset({"main"})),))
     gate = replace(pod_probe(effect=Effect.GATE_SCALE_DOWN), pods=mains)
-    bench = bench_of(startup_probe(), gate)
-    bench.handlers.say(FAILURE)
+    bench = bench_of(startup_probe(), gate, says=[FAILURE])
     pods, unknown = bench.pods, {ETCD}
     known, state = pods.pods, pods.watch_state
     monkeypatch.setattr(pods, "pods", lambda n, each: () if each in unknown else known(n, each))
@@ -280,8 +271,7 @@ async def test_a_worker_that_crashes_is_told_and_started_again_and_keeps_what_it
 
 @pytest.mark.parametrize("seconds", [1.5, 30.0])
 async def test_a_worker_that_crashes_again_and_again_is_no_flood(bench_of, seconds):
-    bench = bench_of(gate_probe(period=1))
-    bench.handlers.say(RuntimeError("boom"))
+    bench = bench_of(gate_probe(period=1), says=[RuntimeError("boom")])
     await bench.start()
     await bench.passes(seconds)
     crashes = bench.reasons.count("RunnerFailed")
@@ -290,8 +280,7 @@ async def test_a_worker_that_crashes_again_and_again_is_no_flood(bench_of, secon
 
 
 async def test_what_an_entry_says_is_of_the_run_that_gave_a_result_and_not_of_an_error(bench_of):
-    bench = bench_of(pod_probe())
-    bench.handlers.say(SUCCESS, ERROR)
+    bench = bench_of(pod_probe(), says=[SUCCESS, ERROR])
     await bench.start(pod())
     await bench.passes(16)
     bench.pods.change(running=False)
