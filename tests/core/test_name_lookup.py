@@ -55,6 +55,16 @@ def system():
             thread.join(5)
 
 
+def numbered(lookups, *names):
+    """Lookups of these names, one after the other, and the numbers of those that are told that theirs is begun."""
+    told: list[int] = []
+    tasks = [
+        asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
+        for number, name in enumerate(names)
+    ]
+    return told, tasks
+
+
 async def released(asked, lookups, tasks):
     asked.open.set()
     for task in tasks:
@@ -139,11 +149,7 @@ async def test_so_many_run_at_once_and_no_more():
 async def test_who_has_given_up_is_told_nothing_takes_no_turn_and_the_others_keep_their_place():
     with system() as asked:
         lookups = Lookups(asked, at_once=1)
-        told: list[int] = []
-        tasks = [
-            asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
-            for number, name in enumerate(["slow-1", "slow-2", "slow-2", "late", "slow-3"])
-        ]
+        told, tasks = numbered(lookups, "slow-1", "slow-2", "slow-2", "late", "slow-3")
         await until(lambda: asked.asked)
         for number in (1, 3):
             tasks[number].cancel()
@@ -214,11 +220,7 @@ async def test_only_so_many_slow_names_are_remembered(monkeypatch):
 async def test_who_waits_is_told_when_his_lookup_is_begun():
     with system() as asked:
         lookups = Lookups(asked, at_once=1)
-        told: list[int] = []
-        tasks = [
-            asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
-            for number, name in enumerate(["slow-1", "slow-2", "slow-2", "slow-1"])
-        ]
+        told, tasks = numbered(lookups, "slow-1", "slow-2", "slow-2", "slow-1")
         await until(lambda: asked.asked)
         assert told == [0, 3]  # who joins a lookup that runs is told at once
         asked.open.set()
