@@ -206,19 +206,6 @@ async def test_a_generation_begins_with_a_new_spec_alone(arena, wire):
     assert seen == [(1, "all"), (2, "all"), (2, "all"), (3, "scaleDown"), (4, "all")]
 
 
-async def test_a_write_of_the_object_leaves_its_status_alone(arena, wire):
-    await made(arena, wire)
-    path, until = at(arena, "Pause", "a"), {"until": "2030-01-01T00:00:00Z"}
-    changed = {"spec": {"reason": "other"}, "status": until}
-    assert "status" not in (await wire.ask("PATCH", path, changed, kind=MERGE)).json
-    answer = await wire.ask("PATCH", f"{path}/status", {"status": until}, kind=MERGE)
-    assert answer.json["status"] == until
-    answer = await wire.ask(
-        "PATCH", path, {"status": {"until": "2031-01-01T00:00:00Z"}}, kind=MERGE
-    )
-    assert (answer.status, answer.json["status"]) == (200, until)
-
-
 async def test_a_write_of_the_status_leaves_the_object_alone(arena, wire):
     first = await made(arena, wire)
     path, until = at(arena, "Pause", "a"), {"until": "2030-01-01T00:00:00Z"}
@@ -304,22 +291,6 @@ async def test_the_spec_of_a_scale_request_cannot_be_changed(arena, wire):
     assert causes(answer, "ScaleRequest") == ["spec Invalid", "spec.hold Invalid"]
     same = await wire.ask("PATCH", path, {"spec": GOOD["ScaleRequest"]}, kind=MERGE)
     assert same.json["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-
-
-async def test_a_deletion_is_answered_with_what_was_deleted(arena, wire):
-    """Which preconditions are kept, and what is said of those that are not, is in `test_wire_pods`."""
-    found = (await made(arena, wire))["metadata"]
-    path, wanted = at(arena, "Pause", "a"), {"uid": found["uid"]}
-    stale = {"preconditions": wanted | {"resourceVersion": "1"}}
-    assert failure(await wire.ask("DELETE", path, stale)) == (409, "Conflict")
-    wanted["resourceVersion"] = found["resourceVersion"]
-    answer = await wire.ask("DELETE", path, {"preconditions": wanted})
-    assert (answer.status, answer.json["status"]) == (200, "Success")
-    details = {"name": "a", "group": GROUP, "kind": "pauses", "uid": found["uid"]}
-    assert answer.json["details"] == details
-    answer = await wire.ask("DELETE", path)
-    assert failure(answer) == (404, "NotFound")
-    assert answer.json["message"] == f'pauses.{GROUP} "a" not found'
 
 
 COLUMNS = {

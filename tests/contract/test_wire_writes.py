@@ -14,6 +14,14 @@ STRATEGIC = "application/strategic-merge-patch+json"
 NOBODYS = "00000000-0000-0000-0000-000000000000"
 
 
+PAUSE = {
+    "apiVersion": KINDS["Pause"].api_version,
+    "kind": "Pause",
+    "metadata": {"name": "a"},
+    "spec": {"reason": "x"},
+}
+
+
 async def created(arena, wire, kind, body):
     answer = await wire.ask("POST", at(arena, kind), body)
     assert answer.status == 201, answer.text
@@ -232,9 +240,9 @@ async def test_a_replacement_must_be_of_the_object_that_is_there(arena, wire):
         assert failure(answer) == refusal, metadata
 
 
-@pytest.mark.parametrize("kind", ["Lease", "Scaler"])
+@pytest.mark.parametrize("kind", ["Lease", "Scaler", "Pause"])
 async def test_a_deletion_is_answered_with_success(arena, wire, kind):
-    body = lease("a") if kind == "Lease" else objects.scaler("a", 1)
+    body = {"Lease": lease("a"), "Scaler": objects.scaler("a", 1), "Pause": PAUSE}[kind]
     before = await created(arena, wire, kind, body)
     answer = await wire.ask("DELETE", at(arena, kind, "a"))
     assert (answer.status, answer.json["kind"], answer.json["status"]) == (200, "Status", "Success")

@@ -50,7 +50,7 @@ class ServedResource:
 
 _SIZED: Final = ("status", "scale")
 _NAMESPACES: Final = ServedResource(
-    "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
+    "", "v1", "namespaces", "Namespace", namespaced=False, short="ns"
 )
 _LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_REPLACED)
 
@@ -69,12 +69,6 @@ _REVIEWS: Final = (
 )
 
 
-def _of(member: str) -> tuple[str, ...]:
-    """Returns the fields of a member of an Event that names an object."""
-    names = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-    return tuple(f"{member}.{each}" for each in names)
-
-
 SEED_RESOURCES: Final = (
     _NAMESPACES,
     ServedResource("", "v1", "secrets", "Secret"),
@@ -91,12 +85,12 @@ SEED_RESOURCES: Final = (
         *("", "v1", "events", "Event"),
         short="ev",
         verbs=_READ,
-        fields=(*_of("involvedObject"), "reason", "reportingComponent", "type"),
+        fields=(
+            *(f"involvedObject.{each}" for each in ("kind", "namespace", "name", "uid")),
+            *("reason", "reportingComponent", "type"),
+        ),
     ),
-    ServedResource(
-        *("events.k8s.io", "v1", "events", "Event"),
-        fields=(*_of("regarding"), "reason", "reportingController", "type"),
-    ),
+    ServedResource("events.k8s.io", "v1", "events", "Event"),
     ServedResource(
         "extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False
     ),

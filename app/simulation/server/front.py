@@ -1,13 +1,13 @@
 """One API server, of the seed of a world or of a shoot: authenticates, dispatches and answers requests."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 
-from app.core.errors import ClusterError, Forbidden, Unauthorized, Unreachable
+from app.core.errors import ClusterError, Unauthorized, Unreachable
 from app.core.model.shoots import Route
 from app.simulation.builders import World
 from app.simulation.identities import OPERATOR
@@ -35,15 +35,13 @@ from app.simulation.server.streams import StoreWatch, TooSlow, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.shoot import VERSION, ShootServer
 from app.simulation.store import DeleteOptions, DeletionState, Object, ObjectKey, version_of
-from app.simulation.traffic import ApiServer, Host, SimulatedRequest
+from app.simulation.traffic import ApiServer, Host, OpenWatches, SimulatedRequest
 
 PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
-ANONYMOUS: Final = "system:anonymous"
 _NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
 _TABLE: Final = "as=Table"
 _PARTIAL: Final = "as=PartialObjectMetadata"
-_TOLD_TO_ANYBODY: Final = frozenset({"version", "healthz", "livez", "readyz"})
 
 Answer = Callable[[], Any]
 
@@ -76,6 +74,7 @@ class ServerFront:
         """
         self._world, self._shoot, self._route, self._api = world, shoot, route, api
         self._users, self._watch_delay = users, watch_delay
+        self._watches = world.watches if shoot is None else OpenWatches()
         self._store, self._clock = (world if shoot is None else shoot).store, world.clock
         self._catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self._store)
         self._answers = ServerAnswers(self._clock.now)
@@ -100,14 +99,9 @@ class ServerFront:
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
         user = self._user(request)
-        if (what := path.strip("/")) in _TOLD_TO_ANYBODY:
-            asked = self._request("get", what)
-            await self._api.ask(asked, lambda: None, consistent=False)
-            if what == "version":
-                return self._answers.json(200, rendering.version(VERSION))
-            return self._answers.text(200, "ok")
-        if user == ANONYMOUS:
-            raise self._forbidden(request, user)
+        if path.strip("/") == "version":
+            await self._api.ask(self._request("get", "version"), lambda: None, consistent=False)
+            return self._answers.json(200, rendering.version(VERSION))
         try:
             document = self._catalog.discovered(path)
         except LookupError as error:
@@ -118,29 +112,12 @@ class ServerFront:
 
     def _user(self, request: web.BaseRequest) -> str:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if not scheme:
-            return ANONYMOUS
         token = token.strip() if scheme.lower() == "bearer" else ""
         if self._shoot is not None and self._shoot.accepts(token):
             return PROBE
         if self._shoot is not None or token not in self._users:
             raise Unauthorized("Unauthorized", status=401)
         return self._users[token]
-
-    def _forbidden(self, request: web.BaseRequest, user: str) -> Forbidden:
-        target = parse(request.path)
-        resource = target and self._find(target)
-        method = request.method.lower()
-        if target is None or resource is None:
-            message = f'forbidden: User "{user}" cannot {method} path "{request.path}"'
-            return Forbidden(message, status=403)
-        verb = VERBS.get(request.method) or ("get" if target.name else "list")
-        return Forbidden(
-            f'{resource.title} is forbidden: User "{user}" cannot {verb} resource '
-            f'"{resource.plural}" in API group "{resource.group}" in the namespace '
-            f'"{target.namespace}"',
-            status=403,
-        )
 
     def _find(self, target: RequestedObject) -> ServedResource | None:
         return self._catalog.find(target.group, target.version, target.plural)
@@ -203,8 +180,6 @@ class ServerFront:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
             return lambda obj: rendering.table(resource, (obj,), self._clock.now(), version_of(obj))
-        if _PARTIAL in accept:
-            return rendering.partial
         return lambda obj: rendering.shown(rendering.served(resource, obj))
 
     async def _watch(
@@ -214,10 +189,7 @@ class ServerFront:
         target: RequestedObject,
         options: ListOptions,
     ) -> web.StreamResponse:
-        watches = None if self._shoot else self._world.watches
-
-        def mute() -> bool:
-            return watches is not None and watches.stalled(resource.kind)
+        mute = partial(self._watches.stalled, resource.kind)
 
         def begin() -> StoreWatch:
             watching = Watching(resource, target, options, self._render(request, resource))
@@ -237,7 +209,7 @@ class ServerFront:
         try:
             stream = await self._ask(self._asked("watch", target), begin, consistent=False)
             response = await self._answers.begun(request)
-            with watches.serving(resource.kind, stream) if watches else nullcontext():
+            with self._watches.serving(resource.kind, stream):
                 if self._find(target) is None:  # it went while the watch began
                     stream.end()
                 await stream.run(response.write)

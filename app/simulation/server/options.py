@@ -43,8 +43,7 @@ def parse(path: str) -> RequestedObject | None:
     namespace = ""
     if not all(rest):
         return None
-    of_namespace = rest[_CORE:] == ["status"]  # a part of the Namespace itself
-    if rest[0] == _NAMESPACES and len(rest) > _CORE and not of_namespace:
+    if rest[0] == _NAMESPACES and len(rest) > _CORE:
         namespace, rest = rest[1], rest[2:]
     if len(rest) > _NAMED:
         return None
