@@ -15,44 +15,22 @@ from app.core.name_lookup import (
     AT_ONCE,
     SLOW,
     SLOW_AT_ONCE,
-    IpAddress,
     Lookups,
     look_up,
 )
 from tests.core.kube.server import until
+from tests.support.resolver import HERE, Resolver
 
 pytestmark = pytest.mark.looptime(False)
-
-HERE = (IpAddress(socket.AF_INET, "203.0.113.5"),)
-
-
-class System:
-    """A resolver that answers when the test lets it."""
-
-    def __init__(self):
-        self.asked = []
-        self.open = threading.Event()
-        self.gates = {}
-        self.threads = set()
-        self.hanging = lambda host: host.startswith("slow")
-
-    def __call__(self, host):
-        self.asked.append(host)
-        self.threads.add(threading.current_thread())
-        if self.hanging(host):
-            assert self.gates.get(host, self.open).wait(10)
-        return HERE
 
 
 @contextmanager
 def system():
-    made = System()
+    made = Resolver()
     try:
         yield made
     finally:
-        made.open.set()
-        for thread in made.threads:
-            thread.join(5)
+        made.end()
 
 
 def numbered(lookups, *names):
@@ -166,7 +144,7 @@ async def test_two_that_wait_for_a_turn_for_the_same_name_share_it():
         lookups = Lookups(asked)
         tasks = [asyncio.ensure_future(lookups.find(f"slow-{n}")) for n in range(AT_ONCE)]
         await until(lambda: len(asked.asked) == AT_ONCE)
-        asked.hanging = lambda _: True
+        asked.silent = lambda _: True
         asked.gates["two"] = threading.Event()
         two = [asyncio.ensure_future(lookups.find("two")) for _ in range(2)]
         await asyncio.sleep(0.01)
