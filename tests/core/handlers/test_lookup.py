@@ -10,6 +10,7 @@ from app.core.handlers.runs import HandlerRun, Lookup, NoAddress
 from app.core.model.endpoints import HttpGet, ProbeOutcome, TcpSocket
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, handlers, probe, serving
+from tests.core.kube.server import Asked
 from tests.support.resolver import HERE, Resolver
 
 pytestmark = pytest.mark.looptime(False)
@@ -91,9 +92,6 @@ async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threa
 
 
 async def test_after_the_lookup_it_is_the_connection_that_is_late(resolver):
-    async def silent(call):
-        await call.hang()
-
-    async with serving(silent) as target, handlers() as made:
+    async with serving(Asked.hang) as target, handlers() as made:
         found = await made.run(probe(HttpGet(target.port), 0.2), at("a.example"))
     assert found.message == "no connection within 0.2 s"

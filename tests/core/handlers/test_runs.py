@@ -13,7 +13,7 @@ from app.core.handlers.handlers import GATES
 from app.core.handlers.runs import GATE_THREADS, THREADS
 from app.core.model.endpoints import Effect, HttpGet, ProbeOutcome, TcpSocket
 from tests.core.handlers.targets import OK, at, handlers, probe, serving
-from tests.core.kube.server import until
+from tests.core.kube.server import Asked, until
 from tests.support.resolver import Resolver
 
 pytestmark = pytest.mark.looptime(False)
@@ -25,13 +25,9 @@ def gate(handler, timeout=1):
     return probe(handler, timeout, effect=Effect.GATE_SCALE_DOWN)
 
 
-async def swallows(call):
-    await call.hang()
-
-
 async def test_no_probe_that_only_observes_keeps_one_that_gates_waiting():
     async with (
-        serving(swallows) as slow,
+        serving(Asked.hang) as slow,
         serving(OK) as well,
         handlers(runs=4) as made,
     ):
@@ -46,7 +42,7 @@ async def test_no_probe_that_only_observes_keeps_one_that_gates_waiting():
 
 
 async def test_a_run_ends_in_time_though_it_waited_and_is_no_failure_then():
-    async with serving(swallows) as slow, handlers(runs=1) as made:
+    async with serving(Asked.hang) as slow, handlers(runs=1) as made:
         loop = asyncio.get_running_loop()
         before = loop.time()
         first = asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 0.3), at()))
@@ -61,7 +57,7 @@ async def test_a_run_ends_in_time_though_it_waited_and_is_no_failure_then():
 
 
 async def test_a_run_that_is_cancelled_ends_and_gives_its_place_back():
-    async with serving(swallows) as slow, handlers(runs=1) as made:
+    async with serving(Asked.hang) as slow, handlers(runs=1) as made:
         run = asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 5), at()))
         await asyncio.sleep(0.05)
         run.cancel()
@@ -73,7 +69,7 @@ async def test_a_run_that_is_cancelled_ends_and_gives_its_place_back():
 
 
 async def test_gates_of_300_shoots_that_fail_at_once_all_say_so():
-    async with serving(swallows) as target, handlers() as made:
+    async with serving(Asked.hang) as target, handlers() as made:
         runs = (made.run(gate(HttpGet(target.port)), at(namespace=str(n))) for n in range(SHOOTS))
         found = await asyncio.gather(*runs)
     assert [each.outcome for each in found] == [ProbeOutcome.FAILURE] * SHOOTS
@@ -110,7 +106,7 @@ OBSERVED = [f"observed-{n}.example" for n in range(4 * THREADS)]
 
 async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_waiting(asked):
     async with (
-        serving(swallows) as target,
+        serving(Asked.hang) as target,
         handlers() as made,
         may_probe(made, OBSERVED, asked),
     ):

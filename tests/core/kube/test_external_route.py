@@ -19,7 +19,7 @@ from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.name_lookup import IpAddress
 from tests.core.kube import test_shoot
-from tests.core.kube.server import serving, until
+from tests.core.kube.server import Asked, serving, until
 from tests.core.kube.test_kubeconfig import NAMESPACE
 from tests.core.kube.test_shoot import api, kubeconfig
 from tests.core.kube.test_shoot import secret as internal
@@ -54,10 +54,6 @@ async def version(connector, server, within=1.0, **more):
     return await (await connector.connect(external(server, **more))).version(within=within)
 
 
-async def hangs(asked):
-    await asked.hang()
-
-
 @pytest.fixture
 def dns(monkeypatch):
     """The DNS: addresses by name, and who asked; loopback is allowed, but for 127.0.0.2."""
@@ -75,7 +71,7 @@ def addresses(*texts):
 @pytest.mark.parametrize("times", [{"within": 0.2}, {"within": 60.0, "probe_timeout": 0.2}])
 async def test_an_attempt_ends_when_its_time_or_that_of_the_probe_is_over(times):
     within, began = times.pop("within"), asyncio.get_running_loop().time()
-    async with serving(hangs) as server, connecting(**times) as connector:
+    async with serving(Asked.hang) as server, connecting(**times) as connector:
         with pytest.raises(Unreachable) as caught:
             await version(connector, server, token="canary-77", within=within)
     assert type(caught.value) is Unreachable
@@ -115,7 +111,7 @@ async def test_the_routes_of_a_shoot_are_two_clusters_with_credentials_of_their_
 async def test_what_a_shoot_has_open_ends_where_it_is_forgotten_and_on_one_route_where_its_ca_is_new(
     new,
 ):
-    async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
+    async with serving(Asked.hang) as outer, serving(api()) as inner, connecting() as connector:
         await (await connector.connect(internal(inner))).version()
         waiting = asyncio.ensure_future(version(connector, outer, within=5.0))
         await until(lambda: outer.asked)

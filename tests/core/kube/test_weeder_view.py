@@ -14,7 +14,7 @@ from app.core.kube import weeder_view
 from app.core.kube.weeder_view import WeederSeed
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.tasks import Tasks
-from tests.core.kube.server import api_of, until
+from tests.core.kube.server import Asked, api_of, until
 from tests.core.kube.weeding import NS, SERVICES, listed, pod
 
 pytestmark = pytest.mark.looptime(False)
@@ -57,12 +57,7 @@ def delete(seed, name="a", starting=lambda: None):
     return seed.delete_pod(NS, name, uid="uid-a", resource_version="7", starting=starting)
 
 
-async def cut(asked):
-    asked.cut()
-    raise EOFError
-
-
-@pytest.mark.parametrize("deleting", [lambda asked: asked.hang(), cut], ids=["hangs", "is cut"])
+@pytest.mark.parametrize("deleting", [Asked.hang, Asked.cut], ids=["hangs", "is cut"])
 async def test_a_deletion_without_an_answer_ends_in_time_and_is_sent_once(monkeypatch, deleting):
     assert weeder_view.DELETED_WITHIN == 5.0
     monkeypatch.setattr(weeder_view, "DELETED_WITHIN", 0.2)
