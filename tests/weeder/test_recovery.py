@@ -72,13 +72,11 @@ async def test_a_watch_is_opened_only_for_a_recovery_and_closed_at_its_end(harne
 
 
 async def test_several_selectors_are_one_watch(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     both = (
         LabelSelector((CONTROL_PLANE, requirement("role", "In", "scheduler"))),
         LabelSelector((requirement("role", "Exists"),)),
     )
-    harness = lab.weeder(world, WeederPolicy({API.service: both}))
+    harness = lab.control_plane(WeederPolicy({API.service: both}))
     await harness.recover(SCHEDULER, "etcd-main")
     assert harness.seed.watched == [None]
     assert harness.seed.most_watches == 1

@@ -203,11 +203,9 @@ async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_
 
 async def sent_for_two_services(lab, trouble, seconds):
     """When deletions were sent of one pod that two services wait for."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     same = GARDENER_WEEDER.services[API.service]
-    harness = lab.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
-    with world.faults.seed_trouble(trouble):
+    harness = lab.control_plane(WeederPolicy({ETCD.service: same, API.service: same}))
+    with harness.world.faults.seed_trouble(trouble):
         faults = [await harness.lose(ETCD), await harness.lose(API)]
         harness.crash(SCHEDULER)
         for fault in faults:

@@ -107,10 +107,8 @@ async def test_when_leadership_is_won_the_same_holds(lab):
 
 
 async def test_a_standby_that_saw_a_service_come_back_need_not_ask_since_when(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     leadership = SetLeadership(leading=False)
-    harness = lab.weeder(world, leadership=leadership)
+    harness = lab.control_plane(leadership=leadership)
     back = await harness.recover(SCHEDULER, settle=60)
     assert harness.names() == []
     assert harness.seed.open_watches == 0
@@ -268,10 +266,8 @@ async def test_a_gap_in_the_middle_of_a_recovery_leaves_it_as_it_is(harness):
 
 async def test_a_standby_that_had_a_gap_asks_when_it_takes_over(lab):
     """What it saw long ago does not hold any more."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     leadership = SetLeadership(leading=False)
-    harness = lab.weeder(world, leadership=leadership)
+    harness = lab.control_plane(leadership=leadership)
     await harness.recover()
     await harness.run(1000)
 

@@ -3,9 +3,7 @@
 import pytest
 
 from app.core.model.policy import Loop
-from tests.api.fakes import (
-    FakeProcess,
-)
+from tests.api.fakes import FakeProcess
 from tests.api.streaming.listening import Harness
 
 

@@ -14,14 +14,7 @@ from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
-from tests.api.facts import (
-    HOME,
-    NAMESPACE,
-    NOW,
-    healthy,
-    pause,
-    protected,
-)
+from tests.api.facts import HOME, NAMESPACE, NOW, healthy, pause, protected
 from tests.api.streaming.listening import Harness
 from tests.api.streaming.test_changes import OTHER, operation, recovery, service
 

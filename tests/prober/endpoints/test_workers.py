@@ -33,36 +33,21 @@ def result_of(bench, name=None):
 # When it runs.
 
 
-async def test_what_only_reports_begins_anywhere_in_its_first_period_and_keeps_its_distance(
-    bench_of,
-):
-    bench = bench_of(host_probe())
+@pytest.mark.parametrize(
+    ("probe", "takes", "times"),
+    [
+        pytest.param(host_probe(), 0.0, [5, 15, 25, 35], id="one that only reports: anywhere"),
+        pytest.param(gate_probe(), 0.0, [0, 10, 20, 30], id="a gate: at once"),
+        pytest.param(gate_probe(), 3.3, [0, 10, 20, 30], id="its distance, whatever a run takes"),
+        pytest.param(gate_probe(), 13.0, [0, 13, 26], id="longer than a period"),
+    ],
+)
+async def test_it_begins_in_its_first_period_and_keeps_its_distance(bench_of, probe, takes, times):
+    bench = bench_of(probe)
+    bench.handlers.takes = takes
     await bench.start()
-    await bench.passes(40)
-    assert bench.run_times == [5.0, 15.0, 25.0, 35.0]
-
-
-async def test_a_gate_begins_at_once(bench_of):
-    bench = bench_of(gate_probe())
-    await bench.start()
-    await bench.passes(25)
-    assert bench.run_times == [0.0, 10.0, 20.0]
-
-
-async def test_runs_that_take_their_time_do_not_make_the_next_ones_late(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.takes = 3.3
-    await bench.start()
-    await bench.passes(45)
-    assert bench.run_times == [0.0, 10.0, 20.0, 30.0, 40.0]
-
-
-async def test_a_run_that_takes_longer_than_a_period_is_followed_by_the_next_at_once(bench_of):
-    bench = bench_of(gate_probe(period=2))
-    bench.handlers.takes = 5.0
-    await bench.start()
-    await bench.passes(14)
-    assert bench.run_times == [0.0, 5.0, 10.0]
+    await bench.passes(38)
+    assert bench.run_times == times
 
 
 async def test_after_the_process_was_frozen_there_is_one_run_and_not_one_for_each_period(bench_of):
@@ -124,15 +109,6 @@ async def test_a_run_that_ends_in_an_error_is_repeated_at_once_three_runs_at_mos
     assert bench.run_times == [0.0, 0.0, 0.0]
     assert result_of(bench) == (CachedResult.FAILURE, False)
     assert (bench.view().last_outcome, bench.view().message) == (ERROR, "it was Error")
-
-
-async def test_an_error_that_does_not_repeat_itself_leaves_the_result_of_the_run_after_it(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(ERROR, ERROR, SUCCESS)
-    await bench.start()
-    await bench.passes(5)
-    assert len(bench.handlers.runs) == 3
-    assert result_of(bench) == (CachedResult.SUCCESS, True)
 
 
 async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
