@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from app.api.schemas import Shoot
+from app.cli import answers
 from app.cli.client import ApiCall, Client
 from app.cli.problems import NoAnswer
 from app.core.config.policy_files import parse_prober
@@ -21,11 +23,23 @@ from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.scenarios.scenario import cast, find_scenario, parse_scenario
 from app.simulation.server import MemoryServers
-from tests.demo.scenes import leases, said
 from tests.docs.pages import ROOT
 from tests.simulation.worlds import simulated
 from tests.support.harness import Lab
 from tests.support.weeding import WeederLab
+
+
+def leases(fresh, expired=0, unknown=0, **more):
+    """What the last probe read, of now."""
+    total = fresh + expired + unknown
+    return {"candidates": total, "expired": expired, "unknown": unknown, **more}
+
+
+def said(state, reason="Because", message="Some words.", *, read=None, would_be=None):
+    """What the program says of a shoot; `read`: its leases."""
+    shown = {"namespace": "of no interest", "state": state, "reason": reason, "message": message}
+    return answers.of(Shoot, {**shown, "probe": {"wouldBe": would_be}, "leases": read})
+
 
 HEALTHY = said(ShootState.HEALTHY, "LeasesRenewed", "all is well", read=leases(4))
 ONE_CUT = parse_scenario(
