@@ -1,7 +1,7 @@
 """Endpoint probes among fakes, on virtual time."""
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,9 +10,10 @@ from structlog.testing import capture_logs
 from app.core.clock import Clock
 from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome
 from app.core.tasks import Tasks
-from tests.support.endpointprobes import Bench
+from tests.support.endpointprobes import Bench, LabelledPod
 
 BenchOf = Callable[..., Bench]
+StartedBench = Callable[..., Awaitable[Bench]]
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +44,17 @@ async def bench_of() -> AsyncIterator[BenchOf]:
 
     yield make
     await tasks.stop()
+
+
+@pytest.fixture
+def started(bench_of: BenchOf) -> StartedBench:
+    """The same, begun with these pods."""
+
+    async def make(
+        *probes: EndpointProbeSpec, pods: Sequence[LabelledPod] = (), **more: Any
+    ) -> Bench:
+        bench = bench_of(*probes, **more)
+        await bench.start(*pods)
+        return bench
+
+    return make
