@@ -7,18 +7,20 @@ REAL := $(BIN)/python -m pytest -o addopts="-ra --import-mode=importlib"
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras --allow-unsafe
 # What takes real time, or covers what the tests of the parts cover: not in `make test`, and coverage is measured without it.
 # Of tests/page the few quick ones in test_smoke.py are in `make test`; without a Chromium they are skipped.
-REAL_TIME := tests/contract tests/demo tests/page/test_browser.py tests/page/test_demo.py tests/page/test_way.py tests/service tests/bench \
-	tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_program.py tests/cli/test_portforward.py
+# The longest come first, so that the others run beside them: they mostly wait for their stories.
+LONGEST := tests/page/test_demo.py tests/demo/test_docs_commands.py tests/page/test_browser.py tests/demo/test_program.py
+REAL_TIME := $(LONGEST) $(filter-out $(LONGEST),$(wildcard tests/demo/test_*.py)) tests/page/test_way.py tests/bench tests/service \
+	tests/cli/test_program.py tests/contract
 # Whole worlds on virtual time: minutes of CPU, and nothing that other work could disturb.
 WHOLE_WORLDS := tests/scenarios tests/prober/test_montecarlo.py tests/prober/test_detection.py
-# Of these, the only tests of much of the program, and quick: they count in the coverage.
+# Real sockets too, but the only tests of much of the program, and quick: `make check` has them, with coverage.
 COVERED := tests/core/web/test_serving.py tests/cli/test_page.py tests/cli/test_portforward.py
-# What measures the event loop: nothing else runs beside it.
-ALONE := tests/attack tests/api/test_scrapes.py
+# What measures the event loop, in CPU time of its own thread: two at a time, and nothing else beside them.
+LOOP := tests/attack tests/api/test_scrapes.py
 # What is measured in real time may fail because of what else the machine did: those that failed are measured once more,
 # by themselves, and have to hold then.
 AGAIN := --last-failed --last-failed-no-failures=none
-FAST := --numprocesses=auto --dist=worksteal $(patsubst %,--ignore=%,$(REAL_TIME) $(WHOLE_WORLDS) $(ALONE))
+FAST := --numprocesses=auto --dist=worksteal $(patsubst %,--ignore=%,$(REAL_TIME) $(COVERED) $(WHOLE_WORLDS) $(LOOP))
 # The longest of them run without coverage, which makes Python two to three times as slow: documents and the chart, which
 # cover nothing of the program, and whole stories, which cover what the tests of their parts cover.
 UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_codes.py \
@@ -54,8 +56,8 @@ test-worlds: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses=2 -o timeout=900 $(WHOLE_WORLDS)
 
 test-real-time: $(STAMP)
-	$(BIN)/python -m pytest -q --numprocesses=3 --dist=loadfile $(REAL_TIME) || $(BIN)/python -m pytest -q $(AGAIN) $(REAL_TIME)
-	$(BIN)/python -m pytest -q $(ALONE) || $(BIN)/python -m pytest -q $(AGAIN) $(ALONE)
+	$(BIN)/python -m pytest -q --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(REAL_TIME) || $(BIN)/python -m pytest -q $(AGAIN) $(REAL_TIME)
+	$(BIN)/python -m pytest -q --numprocesses=2 --dist=worksteal $(LOOP) || $(BIN)/python -m pytest -q $(AGAIN) $(LOOP)
 
 fmt: $(STAMP)
 	$(BIN)/ruff format .
@@ -78,7 +80,7 @@ test-page: $(STAMP)  ## the page in a real Chromium (Debian's package chromium; 
 	$(BIN)/python -m pytest -q tests/page tests/api/test_page.py tests/api/test_page_plots.py
 
 pictures: $(STAMP)  ## the screenshots in docs/pictures, from the demo; two minutes
-	$(BIN)/python -m tests.page.pictures
+	$(BIN)/python -m hack.pictures
 
 kube-binaries:  ## builds what `make test-kube` needs, so that it finds it there (5 to 12 minutes, once)
 	@hack/kube-assets $(KUBE_BINARIES)

@@ -109,7 +109,7 @@ def spread(what: Callable[[int], T], numbers: Sequence[int], jobs: int) -> Itera
         yield from map(partial(_alone, what), numbers)
         return
     with ProcessPoolExecutor(jobs, initializer=_collect_between_worlds) as pool:
-        yield from pool.map(partial(_alone, what), numbers, chunksize=4)
+        yield from pool.map(partial(_alone, what), numbers)
 
 
 def _report(found: Iterable[Found], what: str = "times scaled") -> tuple[int, str]:

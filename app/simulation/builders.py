@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
+from app.core.errors import NotFound
 from app.core.model import workloads as ann
 from app.core.model.instants import parse_duration
 from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, MachineView, Route
@@ -30,11 +31,10 @@ from app.simulation.actors import (
 )
 from app.simulation.crds import DEFINITIONS
 from app.simulation.faults import Faults
-from app.simulation.handlers import SimulatedHandlers
+from app.simulation.handlers import Manner, SimulatedHandlers
 from app.simulation.identities import GARDENLET, OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
-from app.simulation.network import Manner, SeedNetwork, ServerPlace
-from app.simulation.people import People
+from app.simulation.network import SeedNetwork, ServerPlace
 from app.simulation.pod_kubelet import BecameReady
 from app.simulation.seed_pods import PodDeletion, SeedPods
 from app.simulation.shoot import Kubelet, ShootServer
@@ -113,6 +113,57 @@ def _changes(
 def reference(which: str | ResourceRef) -> ResourceRef:
     """Returns the reference; a plain name means a Deployment."""
     return ResourceRef("apps/v1", "Deployment", which) if isinstance(which, str) else which
+
+
+class People:
+    """People who write immediately and unaffected by faults; `by` names them in the journal."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def create(
+        self, kind: str, namespace: str, name: str, *, by: str = OPERATOR, **spec: object
+    ) -> Object:
+        """Creates an object.
+
+        Raises:
+            NotFound: the kind is not served.
+            Conflict: there is one of this name.
+            Rejected: `spec` is wrong.
+        """
+        key, body = self._key(kind, namespace, name), {"spec": spec}
+        known = self._world.store.definitions[kind]
+        whole = {"apiVersion": f"{known.group}/{known.version}", **body}
+        made = self._world.store.create(key, manifests.born(whole, self._world.clock.now()))
+        self._enter(made, body, by, "create")
+        return made
+
+    def edit(
+        self, kind: str, namespace: str, name: str, *, by: str = OPERATOR, **spec: object
+    ) -> None:
+        """Changes some fields of the spec; None removes one.
+
+        Raises:
+            NotFound: there is no such object.
+            Rejected: what would come of it is wrong.
+        """
+        self._world.write(self._key(kind, namespace, name), {"spec": spec}, by)
+
+    def delete(self, kind: str, namespace: str, name: str, *, by: str = OPERATOR) -> None:
+        """Deletes an object.
+
+        Raises:
+            NotFound: there is no such object.
+        """
+        self._enter(self._world.store.delete(self._key(kind, namespace, name)), {}, by, "delete")
+
+    def _key(self, kind: str, namespace: str, name: str) -> ObjectKey:
+        if kind not in self._world.store.definitions:
+            raise NotFound(f"the server doesn't have a resource type {kind}", status=404)
+        return ObjectKey(kind, namespace, name)
+
+    def _enter(self, obj: Object, body: Mapping[str, Any], by: str, verb: str) -> None:
+        self._world.journal.enter(self._world.clock.now(), obj, body, by, verb)
 
 
 class World:

@@ -18,9 +18,10 @@ from app.core.model.shoots import Route
 from app.core.model.weeding import ServiceKey
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
+from app.simulation.handlers import Manner, TargetAnswer
 from app.simulation.identities import GARDENLET
 from app.simulation.memory import MemoryPlace, MemoryPort
-from app.simulation.network import SEED, Manner, TargetAnswer
+from app.simulation.network import SEED
 from app.simulation.shoot import NodeClock, PathCut
 from app.simulation.store import Object, ObjectKey
 from app.simulation.traffic import ApiServer, ConnectionLoss, Storage, Trouble, watched

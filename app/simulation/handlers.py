@@ -1,6 +1,8 @@
 """Runs endpoint probes in a simulated world: implements `app.core.ports.Handlers`."""
 
 import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, assert_never
 
 from app.core.model.endpoints import (
@@ -12,7 +14,6 @@ from app.core.model.endpoints import (
     TargetAddress,
     TcpSocket,
 )
-from app.simulation.network import Manner, TargetAnswer
 from app.simulation.store import ObjectKey
 from app.simulation.views import probed_view, ready
 
@@ -22,6 +23,29 @@ if TYPE_CHECKING:
 LATENCY: Final = 0.005
 """Seconds for one run, both ways together."""
 _INSIDE: Final = (".svc", ".svc.cluster.local")
+
+
+class TargetAnswer(StrEnum):
+    """The behaviour of a target that is probed."""
+
+    WELL = "Well"
+    UNWELL = "Unwell"
+    """It answers with a failure."""
+    REFUSES = "Refuses"
+    """Connections are refused."""
+    SWALLOWS = "Swallows"
+    """It never answers."""
+    ERRS = "Errs"
+    """The run ends in an error, which says nothing about the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a target answers, and with what delay."""
+
+    answer: TargetAnswer = TargetAnswer.WELL
+    after: float = 0.0
+    """Additional seconds until the answer."""
 
 
 class SimulatedHandlers:

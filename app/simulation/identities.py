@@ -1,11 +1,13 @@
-"""Users, tokens and permissions in a simulated seed."""
+"""Users, tokens and permissions in a simulated seed, and the reviews that ask for them."""
 
-import math
-from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from app.core.errors import Invalid
 from app.core.model.callers import AUDIENCE, GROUP
+from app.simulation.definitions import Rejected
 
 OPERATOR: Final = "operator"
 WATCHDOG: Final = "dependency-watchdog"
@@ -18,18 +20,16 @@ API_SERVER: Final = "https://kubernetes.default.svc"
 AUTHENTICATED: Final = "system:authenticated"
 MASTERS: Final = "system:masters"
 """The group that has all permissions."""
+_RESOURCE: Final = "resourceAttributes"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The user of a token, and the audiences it was issued for."""
 
     user: str
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-    audiences: tuple[str, ...] = (AUDIENCE,)
-    expires: float = math.inf
-    """The instant from which on the token is worth nothing."""
+    groups: tuple[str, ...]
+    uid: str
+    audiences: tuple[str, ...]
 
 
 class Right(NamedTuple):
@@ -43,6 +43,25 @@ class Right(NamedTuple):
     """The namespace; empty for all namespaces and for cluster-wide requests."""
     group: str = GROUP
     """The API group; ignored for a nonResourceURL."""
+
+
+class _Review(msgspec.Struct):
+    """What may be asked for by any review."""
+
+    token: str = ""
+    audiences: tuple[str, ...] = ()
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    resource: dict[str, str] = msgspec.field(default_factory=dict, name=_RESOURCE)
+    path: dict[str, str] = msgspec.field(default_factory=dict, name="nonResourceAttributes")
+
+    @property
+    def right(self) -> Right:
+        asked, path = self.resource.get, self.path.get
+        if self.path:
+            return Right("", path("verb", ""), path("path", ""), group="")
+        name = "/".join(filter(None, (asked("resource", ""), asked("subresource", ""))))
+        return Right("", asked("verb", ""), name, asked("namespace", ""), asked("group", ""))
 
 
 class SimulatedIdentities:
@@ -59,16 +78,10 @@ class SimulatedIdentities:
         *groups: str,
         uid: str = "",
         audiences: tuple[str, ...] = (AUDIENCE,),
-        expires: float = math.inf,
     ) -> None:
         """Issues a token for a user in these groups, plus `system:authenticated`, and for these audiences."""
         everybody = tuple(dict.fromkeys((*groups, AUTHENTICATED)))
-        self._tokens[token] = Identity(user, everybody, uid, audiences, expires)
-
-    def of(self, user: str) -> Identity:
-        """Returns a user as the newest token names them; one without a token is in no group but that of everybody."""
-        known = (each for each in reversed(self._tokens.values()) if each.user == user)
-        return next(known, Identity(user, (AUTHENTICATED,)))
+        self._tokens[token] = Identity(user, everybody, uid, audiences)
 
     def forget(self, token: str) -> None:
         """Revokes a token."""
@@ -81,31 +94,49 @@ class SimulatedIdentities:
         self._rights.add(Right(who, verb, resource, namespace, group))
 
     def review(
-        self, token: str, audiences: Collection[str], now: float = -math.inf
-    ) -> Identity | None:
-        """Returns the user of a token, with the requested audiences that it is valid for; None if there are none.
+        self, kind: str, spec: object, may: Callable[[Mapping[str, str]], bool]
+    ) -> dict[str, Any]:
+        """Answers a review with its status.
 
         Args:
-            token: whatever a caller sent.
-            audiences: what it may be for; none: the API server itself.
-            now: the current instant; by default no token has expired.
-        """
-        found = self._tokens.get(token)
-        if found is None or now >= found.expires:
-            return None
-        wanted = tuple(audiences) or (API_SERVER,)
-        common = tuple(each for each in wanted if each in found.audiences)
-        if not common:
-            return None
-        return replace(found, audiences=common)
+            kind: of the review.
+            spec: what it asks for.
+            may: whether its sender has the permission in resource attributes.
 
-    def allows(self, user: str, groups: Collection[str], asked: Right) -> bool:
-        """Returns whether a user in these groups has a permission; `who` of the request is ignored."""
-        if MASTERS in groups:
-            return True
+        Raises:
+            Invalid: it asks for nothing, or cannot be read.
+        """
+        try:
+            asked = msgspec.convert(spec, _Review)
+        except msgspec.ValidationError as error:
+            raise Invalid(f"{kind} cannot be handled as a {kind}: {error}", status=400) from error
+        match kind:
+            case "TokenReview" if not asked.token:
+                raise Invalid("token is required for TokenReview in authentication", status=400)
+            case "TokenReview":
+                found = self._tokens.get(asked.token)
+                wanted = asked.audiences or (API_SERVER,)
+                audiences = [each for each in wanted if found and each in found.audiences]
+                if found is None or not audiences:
+                    return {"user": {}, "error": "invalid bearer token"}
+                user = {"username": found.user, "uid": found.uid, "groups": found.groups}
+                user = {name: value for name, value in user.items() if value}
+                return {"authenticated": True, "user": user, "audiences": audiences}
+            case "SelfSubjectAccessReview" if asked.resource or asked.path:
+                return {"allowed": may(asked.resource)}
+            case "SubjectAccessReview" if bool(asked.resource) != bool(asked.path):
+                if not (asked.user or asked.groups):
+                    problem = "Invalid value: at least one of user or group must be specified"
+                    raise Rejected(kind, "", "spec.user", problem)
+                return {"allowed": self._allows((asked.user, *asked.groups), asked.right)}
+            case _:
+                only = "exactly one of nonResourceAttributes or resourceAttributes"
+                raise Rejected(kind, "", f"spec.{_RESOURCE}", f"{only} must be specified")
+
+    def _allows(self, names: Collection[str], asked: Right) -> bool:
         places = {"", asked.namespace}
-        return any(
+        return MASTERS in names or any(
             asked._replace(who=who, namespace=place) in self._rights
-            for who in (user, *groups)
+            for who in names
             for place in places
         )

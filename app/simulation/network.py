@@ -6,8 +6,6 @@ reached without it.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Protocol
 
 from app.core.model.shoots import Route
@@ -77,29 +75,3 @@ class SeedNetwork:
     async def through(self) -> None:
         """Returns as soon as the network works, because lost packets are retransmitted."""
         await self._whole.wait()
-
-
-# How targets of endpoint probes behave if faults override it.
-
-
-class TargetAnswer(StrEnum):
-    """The behaviour of a target that is probed."""
-
-    WELL = "Well"
-    UNWELL = "Unwell"
-    """It answers with a failure."""
-    REFUSES = "Refuses"
-    """Connections are refused."""
-    SWALLOWS = "Swallows"
-    """It never answers."""
-    ERRS = "Errs"
-    """The run ends in an error, which says nothing about the target."""
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How a target answers, and with what delay."""
-
-    answer: TargetAnswer = TargetAnswer.WELL
-    after: float = 0.0
-    """Additional seconds until the answer."""

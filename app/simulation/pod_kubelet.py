@@ -14,9 +14,15 @@ from typing import Any, Final, NamedTuple
 
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import CRASH_LOOP, ServiceKey
-from app.simulation.deletion import DeleteOptions, Preconditions, delete
 from app.simulation.manifests import condition
-from app.simulation.store import Happened, ObjectKey, Store, StoreEvent
+from app.simulation.store import (
+    DeleteOptions,
+    Happened,
+    ObjectKey,
+    Preconditions,
+    Store,
+    StoreEvent,
+)
 from app.simulation.timers import Timers
 from app.simulation.views import terminating
 from app.simulation.workloads import Workload
@@ -415,10 +421,8 @@ class PodKubelet:
         self._tell(pod)
 
     def _remove(self, pod: RunningPod) -> None:
-        now = self._timers.now()
-        delete(
-            self._seed, pod.key, now, DeleteOptions(preconditions=Preconditions(pod.uid), grace=0)
-        )
+        stopped = DeleteOptions(preconditions=Preconditions(pod.uid), grace=0)
+        self._seed.request_deletion(pod.key, self._timers.now(), stopped)
 
     # What is so.
 

@@ -7,9 +7,16 @@ from typing import Any, Final, NamedTuple
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import OwnerView, PodView, ServiceKey, SliceView
 from app.simulation import manifests
-from app.simulation.deletion import DeleteOptions, DeletionState, delete
 from app.simulation.pod_kubelet import PodKubelet
-from app.simulation.store import Happened, Object, ObjectKey, Store, StoreEvent
+from app.simulation.store import (
+    DeleteOptions,
+    DeletionState,
+    Happened,
+    Object,
+    ObjectKey,
+    Store,
+    StoreEvent,
+)
 from app.simulation.timers import Timers
 from app.simulation.views import SERVICE_NAME, controller_of, pod_view, slice_view, terminating
 from app.simulation.workloads import Owner, Workload
@@ -226,7 +233,7 @@ class Owners:
 
     def _end(self, pod: Object) -> None:
         if not terminating(pod):
-            delete(self._seed, _key(pod), self._timers.now())
+            self._seed.request_deletion(_key(pod), self._timers.now())
 
     def _suffix(self, length: int) -> str:
         return "".join(self._rng.choices(_LETTERS, k=length))
@@ -323,7 +330,7 @@ class SeedPods:
         """
         self._author = by
         try:
-            made = delete(self._seed, key, self._timers.now(), options)
+            made = self._seed.request_deletion(key, self._timers.now(), options)
         finally:
             self._author = ""
         if made.gone and key.kind == "Namespace":

@@ -1,18 +1,21 @@
-"""The storage of a simulated API server: resourceVersions, generations, merge patches, conflicts, a bounded log.
+"""The storage of a simulated API server: resourceVersions, generations, patches, conflicts, deletions, a bounded log.
 
-It uses neither time nor tasks. An object is JSON data and is never modified in place: a reference to one remains a
+It reads no clock and runs no tasks. An object is JSON data and is never modified in place: a reference to one remains a
 snapshot. Watches read the log of changes; once a version has dropped out of it, watching from there raises Expired, as
 a real server answers 410.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count, takewhile
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from app.core.errors import Conflict, Expired, NotFound
+from app.core.model.instants import parse_rfc3339, rfc3339
 from app.simulation.definitions import Definition, Rejected, completed, validate
 
 Object = Mapping[str, Any]
@@ -71,6 +74,53 @@ def merge(target: object, patch: Object) -> dict[str, Any]:
 def version_of(obj: Object) -> str:
     """Returns the resourceVersion of an object."""
     return str(obj["metadata"]["resourceVersion"])
+
+
+POD: Final = "Pod"
+# The default of `terminationGracePeriodSeconds`.
+_GRACE: Final = 30
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Preconditions(msgspec.Struct, frozen=True):
+    """What must be so of the object; None: whatever it is."""
+
+    uid: str | None = None
+    version: str | None = msgspec.field(default=None, name="resourceVersion")
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a deletion, as clients send them."""
+
+    kind: str = "DeleteOptions"
+    preconditions: Preconditions | None = None
+    grace: int | None = msgspec.field(default=None, name="gracePeriodSeconds")
+    """Seconds that a pod has to stop; None for the pod's own value."""
+    dry_run: list[str] | None = msgspec.field(default=None, name="dryRun")
+
+
+class DeletionState(NamedTuple):
+    """The result of a deletion."""
+
+    object: Object
+    """The current object, or its last state."""
+    gone: bool
+    """Whether the object is gone; otherwise it is terminating."""
+
+
+class PreconditionFailed(Conflict):
+    """A precondition does not hold."""
+
+    def __init__(self, obj: Object, what: str, wanted: str, found: str, suspicion: str) -> None:
+        self.kind, self.name = str(obj["kind"]), str(obj["metadata"]["name"])
+        self.group = str(obj.get("apiVersion", "")).rpartition("/")[0]
+        title = f"{self.kind}.{self.group}" if self.group else self.kind
+        super().__init__(
+            f'Operation cannot be fulfilled on {title} "{self.name}": the {what} in the precondition '
+            f"({wanted}) does not match the {what} in record ({found}). The object might have been "
+            f"{suspicion}",
+            status=409,
+        )
 
 
 class Store:
@@ -160,8 +210,8 @@ class Store:
         whole = {**body, "kind": key.kind, "metadata": metadata}
         return self._put(Happened.ADDED, key, self._completed(key.kind, whole))
 
-    def replace(self, key: ObjectKey, body: Object, *, status: bool = False) -> Object:
-        """Replaces the object by `body`, or only its status; a resourceVersion in `body` is a precondition.
+    def replace(self, key: ObjectKey, body: Object) -> Object:
+        """Replaces the object by `body`, in which a resourceVersion is a precondition.
 
         Raises:
             NotFound: the object does not exist.
@@ -170,10 +220,6 @@ class Store:
         """
         current = self.get(key)
         _check(key, current, body.get("metadata", {}).get("resourceVersion"))
-        if status:
-            kept = {name: value for name, value in current.items() if name != "status"}
-            new = {name: body[name] for name in ("status",) if name in body}
-            return self._update(key, current, kept | new)
         owned = {name: each for name, each in current["metadata"].items() if name in _SERVER_OWNED}
         metadata = owned | _user_owned(body.get("metadata", {}))
         return self._update(key, current, {**body, "kind": key.kind, "metadata": metadata})
@@ -213,6 +259,37 @@ class Store:
         self._tell(StoreEvent(self._version, Happened.DELETED, key, last, current))
         return current
 
+    def request_deletion(
+        self, key: ObjectKey, now: float, options: DeleteOptions | None = None
+    ) -> DeletionState:
+        """Deletes an object as an API server does: at once, except for a running pod.
+
+        A pod on a node stays, terminating, until its kubelet deletes it with a grace of 0. One that is terminating
+        already can only be made to stop sooner.
+
+        Args:
+            key: its name.
+            now: the instant of the deletion.
+            options: preconditions and grace.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: a precondition does not hold.
+        """
+        options = options or DeleteOptions()
+        current = self.get(key)
+        if options.preconditions is not None:
+            _check_preconditions(current, options.preconditions)
+        if key.kind != POD:
+            return DeletionState(self.delete(key), gone=True)
+        mark = _mark(current, options.grace, now)
+        marked = self.patch(key, mark) if mark else current
+        if mark and marked["metadata"]["deletionGracePeriodSeconds"] == 0:
+            self.delete(key)
+            versioned = {"metadata": {"resourceVersion": str(self._version)}}
+            return DeletionState(merge(marked, versioned), gone=True)
+        return DeletionState(marked, gone=False)
+
     def empty(self, namespace: str) -> None:
         """Removes all objects of a namespace."""
         for kind, spaces in self._objects.items():
@@ -220,32 +297,27 @@ class Store:
                 self.delete(ObjectKey(kind, namespace, name))
             spaces.pop(namespace, None)
 
-    def since(self, version: int, kinds: Collection[str] | None = None) -> tuple[StoreEvent, ...]:
-        """Returns the changes after `version`, of these kinds or of all.
+    def since(self, version: int, kind: str) -> tuple[StoreEvent, ...]:
+        """Returns the changes of a kind after `version`.
 
         Raises:
             Expired: some of the changes have dropped out of the log.
         """
-        chosen = self._objects if kinds is None else kinds
-        forgotten = max([self._compacted, *(self._forgotten.get(kind, 0) for kind in chosen)])
+        forgotten = max(self._compacted, self._forgotten.get(kind, 0))
         if version < forgotten:
             raise Expired(f"too old resource version: {version} ({forgotten})", status=410)
-        newer = [
-            event
-            for kind in chosen
-            for event in takewhile(
-                lambda each: each.version > version, reversed(self._logs.get(kind, ()))
-            )
-        ]
-        return tuple(sorted(newer, key=lambda event: event.version))
+        newest_first = reversed(self._logs.get(kind, ()))
+        newer = list(takewhile(lambda event: event.version > version, newest_first))
+        return tuple(reversed(newer))
 
     def compact(self, kind: str | None = None) -> None:
         """Clears the log of one kind or of all: watching from any older version raises Expired."""
-        for each in self._objects if kind is None else [kind]:
-            self._logs.pop(each, None)
-            self._forgotten[each] = self._version
         if kind is None:
+            self._logs.clear()
             self._compacted = self._version
+        else:
+            self._logs.pop(kind, None)
+            self._forgotten[kind] = self._version
 
     def _update(self, key: ObjectKey, current: Object, changed: dict[str, Any]) -> Object:
         changed = self._completed(key.kind, changed)
@@ -313,3 +385,40 @@ def _without_metadata(obj: Object) -> dict[str, Any]:
 
 def _user_owned(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if name not in _SERVER_OWNED}
+
+
+def _check_preconditions(current: Object, wanted: Preconditions) -> None:
+    uid, version = str(current["metadata"]["uid"]), version_of(current)
+    if wanted.uid not in (None, uid):
+        recreated = "deleted and then recreated"
+        raise PreconditionFailed(current, "UID", str(wanted.uid), uid, recreated)
+    if wanted.version not in (None, version):
+        asked = str(wanted.version)
+        raise PreconditionFailed(current, "ResourceVersion", asked, version, "modified")
+
+
+def _mark(pod: Object, grace: int | None, now: float) -> dict[str, Any]:
+    """Returns the patch that makes a pod terminate, or terminate sooner; empty if it changes nothing."""
+    metadata, period = pod["metadata"], _grace(pod, grace)
+    since = parse_rfc3339(metadata.get("deletionTimestamp"))
+    if since is None:
+        return _terminating(now + period, period)
+    before = int(metadata.get("deletionGracePeriodSeconds", 0))
+    if grace is None or period >= before:
+        return {}
+    return _terminating(since - before + period, period)
+
+
+def _grace(pod: Object, wanted: int | None) -> int:
+    """Returns the seconds that a pod has to stop; 0 if no kubelet has to stop anything."""
+    spec = pod.get("spec", {})
+    if not spec.get("nodeName") or pod.get("status", {}).get("phase") in _FINISHED:
+        return 0
+    own = spec.get("terminationGracePeriodSeconds")
+    period = wanted if wanted is not None else _GRACE if own is None else int(own)
+    return 1 if period < 0 else period
+
+
+def _terminating(at: float, period: int) -> dict[str, Any]:
+    times = {"deletionTimestamp": rfc3339(at), "deletionGracePeriodSeconds": period}
+    return {"metadata": times}

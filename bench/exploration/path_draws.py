@@ -11,7 +11,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.simulation import manifests
-from app.simulation.network import TargetAnswer
+from app.simulation.handlers import TargetAnswer
 from app.simulation.traffic import ConnectionLoss
 from bench.exploration import draws
 from bench.exploration.draws import (

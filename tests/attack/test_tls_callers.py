@@ -19,8 +19,8 @@ from bench.hostile.talk import change_keys, renegotiate
 from tests.attack.test_no_input_holds_the_loop import MIB, called, on_uvloop, request
 from tests.attack.watchdog import watched
 from tests.core.kube.server import SERVER_PAIR
+from tests.core.test_tls_files import rsa_pair
 from tests.core.web.test_serving import simple
-from tests.core.web.test_tls_files import rsa_pair
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 

@@ -15,7 +15,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
 from app.core.tasks import Tasks
-from app.simulation import deletion, manifests
+from app.simulation import manifests
 from app.simulation.builders import World
 from app.simulation.faults import Fault
 from app.simulation.identities import OPERATOR
@@ -61,7 +61,7 @@ class StoreAdmin:
         self._store.patch(self._key(kind, name, namespace), patch, status=status)
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
-        deletion.delete(self._store, self._key(kind, name, namespace), self._clock.now())
+        self._store.request_deletion(self._key(kind, name, namespace), self._clock.now())
 
     async def find(self, kind: str, name: str, *, namespace: str | None = None) -> Json | None:
         found = self._store.find(self._key(kind, name, namespace))

@@ -7,11 +7,11 @@ from app.cli.service_account import minted_tokens
 from app.core.clock import Clock
 from app.core.config.client_settings import ShootsSettings
 from app.core.config.values import NamespacedName
-from tests.contract.arena import REAL_TIME
+from tests.contract.arena import REAL_ALONE, REAL_TIME
 from tests.e2e import objects
 
 # kubernetes_asyncio reads its files in the loop that it is called in
-pytestmark = [*REAL_TIME, pytest.mark.blocking]
+pytestmark = [*REAL_TIME, REAL_ALONE, pytest.mark.blocking]
 
 ACCOUNT = "dwd-operator"
 

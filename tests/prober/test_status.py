@@ -2,7 +2,19 @@
 
 from dataclasses import replace
 
-from app.core.model.probing import Decision, ShootState, Verdict, VerdictReason
+import pytest
+
+from app.core.model.probing import (
+    Decision,
+    Failure,
+    PathReading,
+    PathView,
+    RequestKind,
+    ShootState,
+    Verdict,
+    VerdictReason,
+)
+from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.rules.state import StateInputs
 from app.prober.status import ShootStatus, StatusTracker
@@ -62,6 +74,26 @@ def test_a_summary_keeps_the_instant_of_the_last_change():
     tracker.update(FACTS, 1.0)
     assert tracker.summary(SHOOT, WELL, 5.0) == tracker.update(FACTS, 6.0).summary
     assert tracker.summary(SHOOT, WELL, 7.0).since == 1.0
+
+
+CUT = Failure(VerdictReason.UNREACHABLE, "refused", RequestKind.EXTERNAL)
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "reason"),
+    [
+        (PathReading(CUT), "False", VerdictReason.UNREACHABLE),
+        (PathReading(counting="1 of 3 successes"), "Unknown", "NotProbed"),
+    ],
+    ids=["it was tried", "the internal path lacks successes, and it was not"],
+)
+def test_what_the_external_path_was_last_counts_only_where_it_is_tried_still(
+    result, status, reason
+):
+    paths = (PathView(Route.INTERNAL, 1.0, 0.1), PathView(Route.EXTERNAL, 0.5, 0.1, CUT))
+    found = StatusTracker(0.0).update(replace(FACTS, paths=paths, result=result), 1.0)
+    seen = {each.type: each for each in found.conditions}["ExternalPathReachable"]
+    assert (seen.status, seen.reason) == (status, reason)
 
 
 async def test_a_summary_says_the_same_as_the_whole_through_an_outage(harness):

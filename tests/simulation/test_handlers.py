@@ -16,7 +16,7 @@ from app.core.model.endpoints import (
     TcpSocket,
 )
 from app.core.model.names import LabelSelector
-from app.simulation.network import TargetAnswer
+from app.simulation.handlers import TargetAnswer
 from app.simulation.workloads import PodTimes, Workload
 from tests.simulation.worlds import about, simulated
 from tests.support.endpointprobes import handled_by

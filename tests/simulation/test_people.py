@@ -4,7 +4,6 @@ import pytest
 
 from app.core.errors import Forbidden, NotFound
 from app.core.model.callers import GROUP
-from app.simulation.deletion import delete
 from app.simulation.identities import OPERATOR
 from app.simulation.server.catalog import Catalog
 from app.simulation.server.options import RequestedObject
@@ -76,7 +75,7 @@ async def test_a_write_on_its_way_meets_a_kind_that_ends(world):
     writer = StoreWriter(
         world.store,
         world.journal.enter,
-        lambda key, _, options: delete(world.store, key, 0.0, options),
+        lambda key, _, options: world.store.request_deletion(key, 0.0, options),
     )
     asked = WriteRequest("create", resource, PAUSES, BODY, "jane", world.clock.now())
     fault = world.faults.crds_removed()

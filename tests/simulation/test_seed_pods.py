@@ -174,15 +174,6 @@ async def test_an_init_container_can_be_the_one_that_waits(world, clock):
 # Deletions.
 
 
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-@in_a_world
-async def test_a_pod_that_is_done_has_nothing_to_end(world, phase):
-    key = ObjectKey("Pod", A, "done")
-    body = {"apiVersion": "v1", "spec": {"nodeName": "a"}, "status": {"phase": phase}}
-    world.store.create(key, body)
-    assert world.seed_pods.delete(key, "somebody").gone
-
-
 @in_a_world
 async def test_a_deleted_pod_is_terminating_for_its_grace_and_then_gone(world, clock):
     world.add_workload(client())

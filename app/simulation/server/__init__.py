@@ -4,10 +4,9 @@ From the outside in:
 
 servers                all API servers of a world
 loopback, certificates their ports and certificate authorities
-front                  one API server: authenticates, dispatches and answers; `premise` is what stands behind it
+front                  one API server: authenticates, dispatches and answers
 reading, streams       objects, lists and selectors; watches
 writing                create, replace, patch and delete, and the validation of what clients send
-reviewing              TokenReviews, SubjectAccessReviews and their like
 answers, rendering     HTTP answers and Status objects; objects as JSON, and as the tables that kubectl prints
 options                paths, and parameters of lists, watches and writes
 catalog                discovery

@@ -11,10 +11,10 @@ from aiohttp import web
 
 from app.core.errors import ClusterError, Conflict, Expired, Forbidden, Invalid, NotFound, Throttled
 from app.simulation.definitions import Rejected
-from app.simulation.deletion import PreconditionFailed
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.writing import AlreadyExists
+from app.simulation.store import PreconditionFailed
 
 # Errors as Status objects.
 
@@ -34,11 +34,7 @@ _REASONS: Final = {
 }
 _OWN_REASONS: Final = {AlreadyExists: "AlreadyExists", Expired: "Expired"}
 # The groups of kinds that are not resources by themselves.
-_GROUPS: Final = {
-    "": "",
-    "Scale": "autoscaling",
-    **dict.fromkeys(("CreateOptions", "UpdateOptions", "PatchOptions"), "meta.k8s.io"),
-}
+_GROUPS: Final = {"": "", "Scale": "autoscaling"}
 # How problems of a field begin, and what they are called.
 _CAUSES: Final = {
     "Required": "Required",

@@ -9,9 +9,10 @@ from typing import Any, Final
 from app.simulation.definitions import Definition
 from app.simulation.store import Store
 
-_OBJECTS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_OBJECTS: Final = ("create", "delete", "get", "list", "patch", "watch")
+_REPLACED: Final = (*_OBJECTS, "update")
 _READ: Final = ("get", "list", "watch")
-_PART: Final = ("get", "patch", "update")
+_PART: Final = ("get", "patch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,9 @@ class ServedResource:
 
 _SIZED: Final = ("status", "scale")
 _NAMESPACES: Final = ServedResource(
-    "", "v1", "namespaces", "Namespace", namespaced=False, parts=("status",), short="ns"
+    "", "v1", "namespaces", "Namespace", namespaced=False, short="ns"
 )
-_LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease")
+_LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_REPLACED)
 
 
 def _review(group: str, plural: str, kind: str) -> ServedResource:
@@ -65,39 +66,31 @@ _REVIEWS: Final = (
     _REVIEW,
     _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
-    _review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
 )
-
-
-def _of(member: str) -> tuple[str, ...]:
-    """Returns the fields of a member of an Event that names an object."""
-    names = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-    return tuple(f"{member}.{each}" for each in names)
 
 
 SEED_RESOURCES: Final = (
     _NAMESPACES,
     ServedResource("", "v1", "secrets", "Secret"),
-    ServedResource("", "v1", "serviceaccounts", "ServiceAccount", parts=("token",), short="sa"),
     ServedResource("", "v1", "pods", "Pod", parts=("status",), short="po"),
     ServedResource("", "v1", "services", "Service", parts=("status",), short="svc"),
     ServedResource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
     ServedResource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
     ServedResource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
     _LEASES,
-    ServedResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    ServedResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", verbs=_REPLACED),
     # The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
     # writes here, too.
     ServedResource(
         *("", "v1", "events", "Event"),
         short="ev",
         verbs=_READ,
-        fields=(*_of("involvedObject"), "reason", "reportingComponent", "type"),
+        fields=(
+            *(f"involvedObject.{each}" for each in ("kind", "namespace", "name", "uid")),
+            *("reason", "reportingComponent", "type"),
+        ),
     ),
-    ServedResource(
-        *("events.k8s.io", "v1", "events", "Event"),
-        fields=(*_of("regarding"), "reason", "reportingController", "type"),
-    ),
+    ServedResource("events.k8s.io", "v1", "events", "Event"),
     ServedResource(
         "extensions.gardener.cloud", "v1alpha1", "clusters", "Cluster", namespaced=False
     ),
@@ -244,13 +237,6 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
 
 
 def _part(resource: ServedResource, part: str) -> dict[str, Any]:
-    entry = {"name": f"{resource.plural}/{part}", "singularName": "", "verbs": list(_PART)}
-    match part:
-        case "token":
-            group = "authentication.k8s.io"
-            more = {"group": group, "version": "v1", "kind": "TokenRequest", "verbs": ["create"]}
-        case "scale":
-            more = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-        case _:
-            more = {}
-    return {**entry, **more}
+    scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"} if part == "scale" else {}
+    name = f"{resource.plural}/{part}"
+    return {"name": name, "singularName": "", "verbs": list(_PART), **scale}

@@ -1,13 +1,16 @@
-"""The HTTP front end of one API server: authenticates, dispatches and answers requests."""
+"""One API server, of the seed of a world or of a shoot: authenticates, dispatches and answers requests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 
-from app.core.errors import ClusterError, Forbidden, Unreachable
+from app.core.errors import ClusterError, Unauthorized, Unreachable
+from app.core.model.shoots import Route
+from app.simulation.builders import World
+from app.simulation.identities import OPERATOR
 from app.simulation.server import rendering
 from app.simulation.server.answers import (
     MERGE,
@@ -18,7 +21,7 @@ from app.simulation.server.answers import (
     body_of,
     hung_up,
 )
-from app.simulation.server.catalog import ServedResource
+from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog, ServedResource
 from app.simulation.server.options import (
     VERBS,
     ListOptions,
@@ -27,19 +30,18 @@ from app.simulation.server.options import (
     is_strict,
     parse,
 )
-from app.simulation.server.premise import Premise
-from app.simulation.server.reading import StoredPage, StoreReader, existing, key_of
-from app.simulation.server.reviewing import ServerReviews
+from app.simulation.server.reading import StoredPage, StoreReader, existing
 from app.simulation.server.streams import StoreWatch, TooSlow, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
-from app.simulation.shoot import VERSION
-from app.simulation.store import Object, version_of
-from app.simulation.traffic import Host, SimulatedRequest
+from app.simulation.shoot import VERSION, ShootServer
+from app.simulation.store import DeleteOptions, DeletionState, Object, ObjectKey, version_of
+from app.simulation.traffic import ApiServer, Host, OpenWatches, SimulatedRequest
 
-ANONYMOUS: Final = "system:anonymous"
+PROBE: Final = "dependency-watchdog-probe"
+"""The user of a shoot's token."""
+_NOT_IN_BOOKS: Final = frozenset({"Lease", "Event"})
 _TABLE: Final = "as=Table"
 _PARTIAL: Final = "as=PartialObjectMetadata"
-_TOLD_TO_ANYBODY: Final = frozenset({"version", "healthz", "livez", "readyz"})
 
 Answer = Callable[[], Any]
 
@@ -51,16 +53,37 @@ class NoSuchPath(Exception):
 class ServerFront:
     """Answers the requests of one API server."""
 
-    def __init__(self, premise: Premise) -> None:
-        self._premise = premise
-        self._answers = ServerAnswers(premise.clock.now)
-        self._reader = StoreReader(premise.store)
-        self._reviews = ServerReviews(premise)
-        self._writer = StoreWriter(premise.store, premise.wrote, premise.delete)
+    def __init__(
+        self,
+        world: World,
+        shoot: ShootServer | None,
+        route: Route,
+        api: ApiServer,
+        users: Mapping[str, str],
+        watch_delay: float,
+    ) -> None:
+        """Serves a shoot by a route, or the seed.
+
+        Args:
+            world: where it is.
+            shoot: which one; None: the seed.
+            route: leads to its server.
+            api: what its requests pass.
+            users: those of the seed, by their tokens.
+            watch_delay: seconds from a change to its delivery by a watch.
+        """
+        self._world, self._shoot, self._route, self._api = world, shoot, route, api
+        self._users, self._watch_delay = users, watch_delay
+        self._watches = world.watches if shoot is None else OpenWatches()
+        self._store, self._clock = (world if shoot is None else shoot).store, world.clock
+        self._catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self._store)
+        self._answers = ServerAnswers(self._clock.now)
+        self._reader = StoreReader(self._store)
+        self._writer = StoreWriter(self._store, self._wrote, self._delete)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request; errors of the store and troubles of the server become their HTTP equivalents."""
-        page = self._premise.api.page(self._premise.route)
+        page = self._api.page(self._route)
         if page is not None:  # a fault: something in front of the API server answers everything
             return self._answers.page(page)
         try:
@@ -74,18 +97,13 @@ class ServerFront:
             return self._answers.failed(error, target and self._find(target), target)
 
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
-        premise, path = self._premise, request.path
+        path = request.path
         user = self._user(request)
-        if (what := path.strip("/")) in _TOLD_TO_ANYBODY:
-            asked = SimulatedRequest(premise.host, "get", what, self._place(""), premise.route)
-            await premise.api.ask(asked, lambda: None, consistent=False)
-            if what == "version":
-                return self._answers.json(200, rendering.version(VERSION))
-            return self._answers.text(200, "ok")
-        if user == ANONYMOUS:
-            raise self._forbidden(request, user)
+        if path.strip("/") == "version":
+            await self._api.ask(self._request("get", "version"), lambda: None, consistent=False)
+            return self._answers.json(200, rendering.version(VERSION))
         try:
-            document = premise.catalog.discovered(path)
+            document = self._catalog.discovered(path)
         except LookupError as error:
             raise self._missing(path) from error
         if document is not None:
@@ -94,33 +112,21 @@ class ServerFront:
 
     def _user(self, request: web.BaseRequest) -> str:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if not scheme:
-            return ANONYMOUS
-        return self._premise.user_of(token.strip() if scheme.lower() == "bearer" else "")
-
-    def _forbidden(self, request: web.BaseRequest, user: str) -> Forbidden:
-        target = parse(request.path)
-        resource = target and self._find(target)
-        method = request.method.lower()
-        if target is None or resource is None:
-            message = f'forbidden: User "{user}" cannot {method} path "{request.path}"'
-            return Forbidden(message, status=403)
-        verb = VERBS.get(request.method) or ("get" if target.name else "list")
-        return Forbidden(
-            f'{resource.title} is forbidden: User "{user}" cannot {verb} resource '
-            f'"{resource.plural}" in API group "{resource.group}" in the namespace '
-            f'"{target.namespace}"',
-            status=403,
-        )
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        if self._shoot is not None and self._shoot.accepts(token):
+            return PROBE
+        if self._shoot is not None or token not in self._users:
+            raise Unauthorized("Unauthorized", status=401)
+        return self._users[token]
 
     def _find(self, target: RequestedObject) -> ServedResource | None:
-        return self._premise.catalog.find(target.group, target.version, target.plural)
+        return self._catalog.find(target.group, target.version, target.plural)
 
     def _missing(self, path: str) -> Exception:
         """Returns the error for a path at which nothing is served."""
         words = [*path.strip("/").split("/"), ""]
         group = "" if words[0] == "api" else words[1]
-        return NotServed() if self._premise.catalog.is_built_in(group) else NoSuchPath()
+        return NotServed() if self._catalog.is_built_in(group) else NoSuchPath()
 
     async def _resource(self, request: web.BaseRequest, user: str) -> web.StreamResponse:
         target = parse(request.path)
@@ -129,8 +135,8 @@ class ServerFront:
         resource = self._find(target)
         if resource is None or (target.part and target.part not in resource.parts):
             raise self._missing(request.path)
-        if not resource.stored or target.part == "token":
-            return await self._review(request, resource, target, user)
+        if not resource.stored:
+            return await self._review(request, resource, user)
         if request.method in {"GET", "HEAD"}:
             return await self._read(request, resource, target)
         return await self._write(request, resource, target, user)
@@ -140,12 +146,13 @@ class ServerFront:
     ) -> web.StreamResponse:
         options = ListOptions.parse(request.query)
         _, _, named = options.fields.partition("metadata.name=")
-        error = self._premise.unavailable(resource.kind, target.name or named)
-        if error is not None:
-            raise error
+        wanted = (resource.kind, target.name or named)
+        for ref, error in () if self._shoot else self._world.unavailable.items():
+            if (ref.kind, ref.name) == wanted:
+                raise error
         if target.name:
             asked = self._asked("get", target)
-            obj = await self._ask(asked, lambda: existing(self._premise.store, resource, target))
+            obj = await self._ask(asked, lambda: existing(self._store, resource, target))
             part = rendering.scale if target.part == "scale" else self._render(request, resource)
             return self._answers.json(200, part(obj))
         if options.watch:
@@ -163,7 +170,7 @@ class ServerFront:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
             return rendering.table(
-                resource, page.items, self._premise.clock.now(), page.version, page.continues
+                resource, page.items, self._clock.now(), page.version, page.continues
             )
         return rendering.listed(resource, page, partially=_PARTIAL in accept)
 
@@ -172,11 +179,7 @@ class ServerFront:
     ) -> Callable[[Object], dict[str, Any]]:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
-            return lambda obj: rendering.table(
-                resource, (obj,), self._premise.clock.now(), version_of(obj)
-            )
-        if _PARTIAL in accept:
-            return rendering.partial
+            return lambda obj: rendering.table(resource, (obj,), self._clock.now(), version_of(obj))
         return lambda obj: rendering.shown(rendering.served(resource, obj))
 
     async def _watch(
@@ -186,16 +189,17 @@ class ServerFront:
         target: RequestedObject,
         options: ListOptions,
     ) -> web.StreamResponse:
-        premise = self._premise
-
-        def stalled() -> bool:
-            return not premise.api.writable or premise.stalled(resource.kind)
+        mute = partial(self._watches.stalled, resource.kind)
 
         def begin() -> StoreWatch:
             watching = Watching(resource, target, options, self._render(request, resource))
-            mute = partial(premise.stalled, resource.kind)
             made = StoreWatch(
-                premise.store, premise.clock, watching, stalled, mute, premise.watch_delay
+                self._store,
+                self._clock,
+                watching,
+                stalled=lambda: not self._api.writable or mute(),
+                mute=mute,
+                delay=self._watch_delay,
             )
             # At once: the client may hang up before it hears that its watch has begun.
             closed.callback(made.close)
@@ -205,7 +209,7 @@ class ServerFront:
         try:
             stream = await self._ask(self._asked("watch", target), begin, consistent=False)
             response = await self._answers.begun(request)
-            with premise.serving(resource.kind, stream):
+            with self._watches.serving(resource.kind, stream):
                 if self._find(target) is None:  # it went while the watch began
                     stream.end()
                 await stream.run(response.write)
@@ -224,10 +228,8 @@ class ServerFront:
         if verb not in resource.verbs or not fits:
             raise NotAllowed
         body = await body_of(request, PATCHES if resource.kind in rendering.TYPED else (MERGE,))
-        strict = is_strict(request.query, verb)
-        wanted = WriteRequest(
-            verb, resource, target, body, user, self._premise.clock.now(), strict=strict
-        )
+        strict = is_strict(request.query)
+        wanted = WriteRequest(verb, resource, target, body, user, self._clock.now(), strict=strict)
         asked = self._asked(verb, target)
         if verb == "delete":
             how = deletion(body, request.query)
@@ -238,34 +240,55 @@ class ServerFront:
         return self._answers.json(code, part(changed))
 
     async def _review(
-        self, request: web.BaseRequest, resource: ServedResource, target: RequestedObject, user: str
+        self, request: web.BaseRequest, resource: ServedResource, user: str
     ) -> web.StreamResponse:
-        """Answers a review, or a TokenRequest for a ServiceAccount."""
         if request.method != "POST":
             raise NotAllowed
-        body = await body_of(request)
-        if resource.stored:
-            account = key_of(resource, target)
-            asked, answer = self._asked("create", target), self._reviews.minted
-            found = await self._ask(asked, partial(answer, account, user, body))
-        else:
-            asked = SimulatedRequest(self._premise.host, "create", resource.plural)
-            found = await self._ask(asked, partial(self._reviews.answer, resource, user, body))
-        return self._answers.json(201, found)
+        spec = (await body_of(request)).get("spec") or {}
+        answer = partial(
+            self._world.identities.review, resource.kind, spec, partial(self._may, user)
+        )
+        status = await self._ask(self._request("create", resource.plural), answer)
+        told = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
+        return self._answers.json(201, {**told, "spec": spec, "status": status})
+
+    def _may(self, user: str, attributes: Mapping[str, str]) -> bool:
+        """Returns whether a user has the permission in the attributes of a SelfSubjectAccessReview."""
+        asked = attributes.get
+        resource = "/".join(filter(None, (asked("resource", ""), asked("subresource", ""))))
+        verb = asked("verb", "")
+        if self._shoot is not None:
+            return True
+        if self._api.forbids(SimulatedRequest(Host.SEED, verb, resource)):
+            return False
+        right = (verb, asked("group", ""), resource, asked("name", ""))
+        denied = {(each.verb, each.group, each.resource, each.name) for each in self._world.denied}
+        return user == OPERATOR or right not in denied
+
+    def _wrote(self, at: float, obj: Object, patch: Object, by: str, verb: str) -> None:
+        """Records a write of a client to the seed."""
+        if self._shoot is None and obj["kind"] not in _NOT_IN_BOOKS:
+            self._world.journal.enter(at, obj, patch, by, verb)
+
+    def _delete(self, key: ObjectKey, user: str, options: DeleteOptions) -> DeletionState:
+        if self._shoot is None:
+            return self._world.seed_pods.delete(key, user, options)
+        return self._store.request_deletion(key, self._clock.now(), options)
 
     async def _ask(self, asked: SimulatedRequest, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above
-            self._premise.advance()
+            if self._shoot is not None:
+                self._shoot.advance()
             return serve()
 
-        return await self._premise.api.ask(asked, served, consistent=consistent)
+        return await self._api.ask(asked, served, consistent=consistent)
 
     def _asked(self, verb: str, target: RequestedObject, what: str = "") -> SimulatedRequest:
         named = what or target.plural + (f"/{target.part}" if target.part else "")
-        place = target.namespace or target.name
-        premise = self._premise
-        return SimulatedRequest(premise.host, verb, named, self._place(place), premise.route)
+        return self._request(verb, named, target.namespace or target.name)
 
-    def _place(self, namespace: str) -> str:
-        """Returns the namespace under which a request is counted: for a shoot, its control-plane namespace."""
-        return namespace if self._premise.host is Host.SEED else self._premise.name
+    def _request(self, verb: str, what: str, namespace: str = "") -> SimulatedRequest:
+        """Returns what is counted: a request to a shoot under its control-plane namespace."""
+        if self._shoot is None:
+            return SimulatedRequest(Host.SEED, verb, what, namespace, self._route)
+        return SimulatedRequest(Host.SHOOT, verb, what, self._shoot.namespace, self._route)

@@ -136,7 +136,6 @@ class Loopback:
         for (known, _), port in self._ports.items():
             if known == name:
                 port.shut()
-                port.cut()
 
     async def close(self) -> None:
         """Releases all ports."""

@@ -1,6 +1,5 @@
 """What a request asks for: the object that its path names, and its options; pure."""
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Final, NamedTuple, Self, TypeVar
@@ -8,9 +7,7 @@ from typing import Annotated, Final, NamedTuple, Self, TypeVar
 import msgspec
 
 from app.core.errors import Invalid
-from app.simulation.definitions import Rejected
-from app.simulation.deletion import DeleteOptions
-from app.simulation.store import Object
+from app.simulation.store import DeleteOptions, Object
 
 T = TypeVar("T")
 
@@ -19,7 +16,6 @@ VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "
 _CORE: Final = 2
 _NAMED: Final = 3
 _NAMESPACES: Final = "namespaces"
-_CHECKED: Final = ("", "Ignore", "Strict", "Warn")
 
 
 class RequestedObject(NamedTuple):
@@ -47,8 +43,7 @@ def parse(path: str) -> RequestedObject | None:
     namespace = ""
     if not all(rest):
         return None
-    of_namespace = rest[_CORE:] == ["status"]  # a part of the Namespace itself
-    if rest[0] == _NAMESPACES and len(rest) > _CORE and not of_namespace:
+    if rest[0] == _NAMESPACES and len(rest) > _CORE:
         namespace, rest = rest[1], rest[2:]
     if len(rest) > _NAMED:
         return None
@@ -89,18 +84,14 @@ def _read(kind: type[T], given: Object, *, strict: bool) -> T:
         raise Invalid(f"cannot read {kind.__name__}: {error}", status=400) from error
 
 
-def is_strict(query: Mapping[str, str], verb: str) -> bool:
-    """Returns whether a write with this verb is refused for unknown fields, which are dropped otherwise.
+def is_strict(query: Mapping[str, str]) -> bool:
+    """Returns whether a write is refused for unknown fields, which are dropped otherwise.
 
     Raises:
-        Invalid: 400, it is only to be tried; 422, it asks for a validation that there is not.
+        Invalid: 400, it is only to be tried.
     """
     _refuse_to_try(query.get("dryRun"))
-    if (found := query.get("fieldValidation", "")) not in _CHECKED:
-        supported = ", ".join(map(json.dumps, _CHECKED))
-        problem = f"Unsupported value: {json.dumps(found)}: supported values: {supported}"
-        raise Rejected(f"{verb.capitalize()}Options", "", "fieldValidation", problem)
-    return found == "Strict"
+    return query.get("fieldValidation") == "Strict"
 
 
 def _refuse_to_try(given: object) -> None:

@@ -27,17 +27,16 @@ def served(resource: ServedResource, obj: Object) -> Object:
     if (resource.group, resource.kind) != ("", "Event"):
         return obj
     kept = ("kind", "metadata", "reason", "type", "eventTime", "action", "reportingInstance")
-    more = {"series": "series", "related": "related", "count": "deprecatedCount"}
     return {
         "apiVersion": resource.api_version,
         **{name: obj.get(name) for name in kept},
-        **{name: obj[former] for name, former in more.items() if former in obj},
+        **({"series": obj["series"]} if "series" in obj else {}),
         "involvedObject": obj.get("regarding") or {},
         "message": obj.get("note", ""),
         "reportingComponent": obj.get("reportingController", ""),
-        "source": obj.get("deprecatedSource") or {},
-        "firstTimestamp": obj.get("deprecatedFirstTimestamp"),
-        "lastTimestamp": obj.get("deprecatedLastTimestamp"),
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
     }
 
 

@@ -17,7 +17,6 @@ from app.simulation.memory import MemoryPlace, MemoryPort, MemoryTlsContext
 from app.simulation.network import SEED, ServerPlace
 from app.simulation.server.front import ServerFront
 from app.simulation.server.loopback import HOST, Loopback
-from app.simulation.server.premise import Premise
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import ApiServer, ConnectionLoss
 
@@ -69,17 +68,13 @@ class Fronts:
         self, name: str, route: Route, loop: asyncio.AbstractEventLoop | None = None
     ) -> tuple[web.Server, ApiServer]:
         """Makes the API server of a shoot, or of the seed, for a route; `loop` None: the one that is running."""
-        premise = Premise(
-            self._world,
-            self._world.shoots.get(name),
-            route,
-            self._users,
-            self._watch_delay,
+        shoot = self._world.shoots.get(name)
+        api = self._world.api if shoot is None else shoot.api
+        front = ServerFront(
+            self._world, shoot, route, self._watcher.api(api), self._users, self._watch_delay
         )
-        api = premise.api
-        premise.api = self._watcher.api(api)
         return web.Server(
-            self._watcher.handler(ServerFront(premise).handle),
+            self._watcher.handler(front.handle),
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE,

@@ -9,23 +9,16 @@ from app.core.model.instants import parse_rfc3339
 from app.core.model.names import is_label_key, is_subdomain
 from app.simulation import manifests
 from app.simulation.definitions import SIZED, Problem, Rejected, check_count
-from app.simulation.deletion import POD, DeleteOptions, DeletionState
 from app.simulation.server import rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.reading import existing, key_of
-from app.simulation.store import Object, ObjectKey, Store, merge
+from app.simulation.store import POD, DeleteOptions, DeletionState, Object, ObjectKey, Store, merge
 from app.simulation.views import size_field
 
 _PARTS: Final = ("metadata", "spec", "status")
 _MAPS: Final = ("annotations", "labels")
-# Kinds that may be replaced without saying which version is.
-_UNCONDITIONAL: Final = frozenset(
-    {
-        *("Deployment", "EndpointSlice", "Namespace", "Node", "Pod", "ReplicaSet"),
-        *("Secret", "Service", "StatefulSet"),
-    }
-)
+_LEASE: Final = "Lease"
 _EVENT_TEXTS: Final = ("action", "reason", "reportingInstance")
 _MAX_EVENT_TEXT: Final = 128
 _MAX_NOTE: Final = 1024
@@ -116,7 +109,7 @@ def check_replacement(
     """
     check_target(target, body)
     metadata = metadata_of(body)
-    if resource.kind not in _UNCONDITIONAL and not metadata.get("resourceVersion"):
+    if resource.kind == _LEASE and not metadata.get("resourceVersion"):
         problem = "Invalid value: 0: must be specified for an update"
         raise Rejected(resource.plural, target.name, "metadata.resourceVersion", problem)
     if metadata.get("uid", current["metadata"]["uid"]) != current["metadata"]["uid"]:
@@ -180,7 +173,6 @@ def _check_event(name: str, namespace: str, body: Object) -> None:
             raise Rejected("Event", name, path, "Invalid value: it is missing, too long or wrong")
 
 
-_MADE_BY_REPLACING: Final = frozenset({"Event", "Lease"})
 _NEW_POD: Final = {"phase": "Pending", "qosClass": "BestEffort"}
 
 
@@ -243,25 +235,27 @@ class StoreWriter:
         check_sent(resource, target.name, body, strict=asked.strict, patch=asked.verb == "patch")
         if verb == "create":
             return 201, self._create(asked, body)
-        made_anew = resource.kind in _MADE_BY_REPLACING and not target.part
-        if verb == "update" and made_anew and self._store.find(key_of(resource, target)) is None:
+        if (
+            verb == "update"
+            and resource.kind == _LEASE
+            and self._store.find(key_of(resource, target)) is None
+        ):
             check_target(target, body)
             metadata = dict(metadata_of(body))
             if metadata.get("uid"):
                 raise Conflict("the object that was to be replaced is gone", status=409)
             metadata.pop("resourceVersion", None)
             return 201, self._create(asked, {**body, "metadata": metadata})
-        current = existing(self._store, resource, target)
-        if verb == "patch":
-            check_patch(resource, target, body, current)
-        if target.part == "scale":
-            wanted = merge(rendering.scale(current), body) if verb == "patch" else body
-            return 200, self._scale(asked, current, wanted)
-        if verb == "patch":
-            status = target.part == "status"
-            changed = self._store.patch(key_of(resource, target), body, status=status)
+        current, key = existing(self._store, resource, target), key_of(resource, target)
+        if verb == "update":
+            check_kind(resource, body)
+            check_replacement(resource, target, body, current)
+            changed = self._store.replace(key, {**body, "apiVersion": resource.api_version})
         else:
-            changed = self._replace(asked, current)
+            check_patch(resource, target, body, current)
+            if target.part == "scale":
+                return 200, self._scale(asked, current)
+            changed = self._store.patch(key, body, status=target.part == "status")
         self._wrote(asked.sent, changed, body, asked.by, verb)
         return 200, changed
 
@@ -285,20 +279,8 @@ class StoreWriter:
         self._wrote(asked.sent, made, {}, asked.by, "create")
         return made
 
-    def _replace(self, asked: WriteRequest, current: Object) -> Object:
-        resource, target, body = asked.resource, asked.target, asked.body
-        check_kind(resource, body)
-        check_replacement(resource, target, body, current)
-        if target.part == "status":
-            return self._store.replace(key_of(resource, target), body, status=True)
-        whole = {**body, "apiVersion": resource.api_version}
-        if "status" in resource.parts:
-            whole.pop("status", None)
-        if "status" in current:
-            whole["status"] = current["status"]
-        return self._store.replace(key_of(resource, target), whole)
-
-    def _scale(self, asked: WriteRequest, current: Object, wanted: Object) -> Object:
+    def _scale(self, asked: WriteRequest, current: Object) -> Object:
+        wanted = merge(rendering.scale(current), asked.body)
         replicas = (wanted.get("spec") or {}).get("replicas") or 0
         check_count("Scale", asked.target.name, "spec.replicas", replicas)
         patch: dict[str, Any] = {"spec": {size_field(current): replicas}}

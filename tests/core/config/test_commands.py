@@ -6,6 +6,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+import yaml
 
 from app import own_version
 from app.commands import (
@@ -29,8 +30,7 @@ from app.core.errors import ConfigurationError
 
 HERE = Path(__file__).parent
 GOOD = str(HERE / "good/gardener.yaml")
-BAD = str(HERE / "bad/probe-interval-zero.yaml")
-WEEDER = str(HERE / "weeder/good/gardener.yaml")
+CHECKS = yaml.safe_load((HERE / "checked_files.yaml").read_text())
 COMMANDS = (
     "prober",
     "weeder",
@@ -49,13 +49,6 @@ def read(*words, environ=None):
     command = parse(words, environ or {})
     assert not isinstance(command, Help)
     return command
-
-
-def checked(*words):
-    """Exit code, standard output and standard error of `dwd check-config`."""
-    command = read("check-config", *words)
-    out, err = io.StringIO(), io.StringIO()
-    return check_config(command, out, err), out.getvalue(), err.getvalue()
 
 
 def refused(*words):
@@ -184,80 +177,20 @@ def test_version_says_what_runs(monkeypatch):
     assert own_version() == "unknown", "it was never installed"
 
 
-def test_a_valid_file_ends_with_0_and_warnings_of_variables_are_printed_too():
-    assert checked(GOOD) == (0, f"{GOOD}: the prober file is valid\n", "")
+def test_warnings_of_variables_are_printed_with_the_checks():
     command = read("check-config", GOOD, environ={"DWD_KINDS": "prober"})
     err = io.StringIO()
     assert check_config(command, io.StringIO(), err) == 0
     assert err.getvalue().startswith("dwd check-config: warning: DWD_KINDS: unknown variable")
 
 
-def test_a_wrong_file_ends_with_2_and_the_others_are_checked_too():
-    code, out, err = checked(BAD, GOOD, "nowhere.yaml")
-    assert code == 2
-    assert out == f"{GOOD}: the prober file is valid\n"
-    assert err == (
-        f'{BAD}: line 2: probeInterval: must be above 0s, not the string "0s"\n'
-        "nowhere.yaml: (file): cannot be read: No such file or directory\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "warning"),
-    [
-        ("prober", "good/late-scale-down", "dependentResourceInfos (line 3): leases expire after"),
-        (
-            "weeder",
-            "weeder/good/disjoint-values",
-            "servicesAndDependantSelectors.etcd-main-client.",
-        ),
-    ],
-)
-def test_warnings_of_a_file_end_with_0(kind, name, warning):
-    path = str(HERE / f"{name}.yaml")
-    for words in ((path,), ("--kind", kind, path)):
-        code, out, err = checked(*words)
-        assert (code, out) == (0, f"{path}: the {kind} file is valid\n")
-        assert err.startswith(f"{path}: warning: {warning}")
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("good/newer-keys", "probeIntervals (line 3)"),
-        ("weeder/good/keys-of-a-newer-version", "quietHours (line 1)"),
-    ],
-)
-def test_an_unknown_key_is_a_mistake_unless_the_check_is_told_otherwise(name, key):
-    path = str(HERE / f"{name}.yaml")
-    assert checked(path)[0] == 2
-    code, _, err = checked("--strict-config=false", path)
-    assert code == 0
-    assert f"{path}: warning: {key}: unknown key" in err
-
-
-def test_each_file_says_by_its_keys_what_it_is():
-    valid = f"{GOOD}: the prober file is valid\n{WEEDER}: the weeder file is valid\n"
-    assert checked(GOOD, WEEDER) == checked("--allow-exec", GOOD, WEEDER) == (0, valid, "")
-
-
-def test_a_file_of_the_other_kind_is_one_clear_mistake():
-    code, out, err = checked("--kind=prober", WEEDER)
-    assert (code, out) == (2, "")
-    message = "is a weeder file (it has watchDuration), not a prober file"
-    assert err == f"{WEEDER}: line 2: (file): {message}\n"
-    code, out, err = checked("--kind=weeder", GOOD)
-    assert (code, out) == (2, "")
-    message = "is a prober file (it has kubeConfigSecretName), not a weeder file"
-    assert err == f"{GOOD}: line 2: (file): {message}\n"
-
-
-EXEC = str(HERE / "endpoint/good/one-of-each-handler.yaml")
-
-
-def test_a_file_with_exec_probes_is_wrong_unless_the_check_allows_them():
-    code, out, err = checked(EXEC)
-    assert (code, out) == (2, "")
-    assert err == f"{EXEC}: line 40: endpointProbes[3].exec: needs the flag --allow-exec\n"
-    assert checked("--allow-exec", EXEC) == (0, f"{EXEC}: the prober file is valid\n", "")
-    assert checked("--allow-exec=false", EXEC)[0] == 2
+@pytest.mark.parametrize("words", CHECKS)
+def test_files_are_checked(words, monkeypatch):
+    monkeypatch.chdir(HERE)
+    expected = CHECKS[words]
+    out, err = io.StringIO(), io.StringIO()
+    assert check_config(read("check-config", *words.split()), out, err) == expected["code"]
+    assert out.getvalue().splitlines() == expected.get("valid", [])
+    told = err.getvalue().splitlines()
+    for line, begin in zip(told, expected.get("told", []), strict=True):
+        assert line.startswith(begin)

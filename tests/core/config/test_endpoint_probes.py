@@ -33,10 +33,9 @@ def file_with(*probes, **keys):
     return test_files.file_with(**{"endpointProbes": list(probes)} | keys)
 
 
-def read(*probes, allow_exec=True, **keys):
+def read(*probes):
     """The probes of a file in order."""
-    text = file_with(*probes, **keys)
-    return parse_prober(text, "file", strict=True, allow_exec=allow_exec).policy.endpoint_probes
+    return parse_prober(file_with(*probes), "file", strict=True).policy.endpoint_probes
 
 
 def read_one(**keys):
@@ -44,11 +43,10 @@ def read_one(**keys):
     return probe
 
 
-def mistakes(*probes, strict=True, allow_exec=True, **keys):
-    """Path and sentence of each mistake."""
-    text = file_with(*probes, **keys)
+def mistakes(*probes):
+    """Path and sentence of each mistake where commands are not allowed."""
     with pytest.raises(ConfigurationError) as caught:
-        parse_prober(text, "file", strict=strict, allow_exec=allow_exec)
+        parse_prober(file_with(*probes), "file", strict=True)
     return [f"{each.path}: {each.message}" for each in caught.value.mistakes]
 
 
@@ -129,20 +127,12 @@ def test_what_is_absent_has_the_defaults_of_kubernetes():
     assert http == HttpGet(80, Scheme.HTTP, "/", ())
 
 
-def test_exec_is_refused_without_its_flag():
-    probe = {"name": "probe", "exec": {"command": ["true"]}} | PODS
-    flag = "endpointProbes[0].exec: needs the flag --allow-exec"
-    assert mistakes(probe, allow_exec=False) == [flag]
+@pytest.mark.parametrize("handler", [{}, TCP], ids=["alone", "as a second handler"])
+def test_exec_is_refused_without_its_flag(handler):
+    probe = {"name": "probe", "exec": {"command": ["true"]}} | PODS | handler
+    assert "endpointProbes[0].exec: needs the flag --allow-exec" in mistakes(probe)
     with pytest.raises(ConfigurationError, match="needs the flag --allow-exec"):
         parse_prober(file_with(probe), "f", strict=False)
-    assert [each.handler for each in read(probe, allow_exec=True)] == [Exec(("true",))]
-
-
-def test_exec_as_a_second_handler_is_refused_without_its_flag_too():
-    probe = {"name": "probe"} | TCP | {"exec": {"command": ["true"]}} | PODS
-    assert "endpointProbes[0].exec: needs the flag --allow-exec" in mistakes(
-        probe, allow_exec=False
-    )
 
 
 def test_hosts_names_of_ports_and_paths_are_kept_as_they_are_written():
@@ -162,13 +152,6 @@ def test_headers_keep_their_order_and_may_be_repeated():
     given = [{"name": "X-A", "value": "1 \t2"}, {"name": "Host", "value": "b"}, {"name": "X-A"}]
     handler = read_one(host="a", httpGet={"port": 80, "httpHeaders": given}).handler
     assert handler == HttpGet(80, headers=(("X-A", "1 \t2"), ("Host", "b"), ("X-A", "")))
-
-
-def test_an_unknown_key_of_a_pod_selector_stops_it_as_more_pods_than_meant_would_match():
-    probe = {"name": "probe", "podSelector": {"matchLabel": {"role": "a"}}} | TCP
-    path = "endpointProbes[0].podSelector.matchLabel"
-    message = "unknown key; the nearest known key is matchLabels"
-    assert mistakes(probe, strict=False) == [f"{path}: {message}"]
 
 
 @pytest.mark.parametrize(("failures", "late"), [(4, False), (5, True)])

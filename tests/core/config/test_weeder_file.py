@@ -101,18 +101,25 @@ def test_the_services_cannot_be_changed_once_they_are_read():
     assert isinstance(services, MappingProxyType)
 
 
-def test_an_unknown_key_in_a_selector_stops_it_as_more_pods_than_meant_would_match():
-    text = file_with({"matchLabel": {"role": "apiserver"}})
-    message = "unknown key; the nearest known key is matchLabels"
-    assert mistakes(text, strict=False) == [f"line 4: {SELECTOR}.matchLabel: {message}"]
+REQUIREMENT = {"key": "role", "operator": "Exists", "value": "a"}
 
 
-def test_an_unknown_key_in_a_requirement_stops_it_too():
-    requirement = {"key": "role", "operator": "Exists", "value": "a"}
-    path = f"{SELECTOR}.matchExpressions[0].value"
-    message = "unknown key; the nearest known key is values"
-    found = mistakes(file_with({"matchExpressions": [requirement]}), strict=False)
-    assert found == [f"line 7: {path}: {message}"]
+@pytest.mark.parametrize(
+    ("selector", "mistake"),
+    [
+        ({"matchLabel": {"role": "a"}}, ("line 4", "matchLabel", "matchLabels")),
+        (
+            {"matchExpressions": [REQUIREMENT]},
+            ("line 7", "matchExpressions[0].value", "values"),
+        ),
+    ],
+    ids=["of a selector", "of a requirement"],
+)
+def test_an_unknown_key_stops_it_where_more_pods_than_meant_would_match(selector, mistake):
+    line, key, near = mistake
+    message = f"unknown key; the nearest known key is {near}"
+    found = mistakes(file_with(selector), strict=False)
+    assert found == [f"{line}: {SELECTOR}.{key}: {message}"]
 
 
 def test_services_that_differ_by_case_only_are_two_of_which_one_is_wrong():

@@ -27,7 +27,7 @@ from app.core.kube.connections import ByteBudget, ConnectionPool, RequestedRight
 from app.core.kube.decoding import shoot_objects
 from app.core.kube.kubeconfig import ClientCertificate
 from app.core.metrics import Metrics
-from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until
+from tests.core.kube.server import AUTHORITY, Asked, is_ended, server_context, serving, until
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
@@ -161,7 +161,7 @@ async def ill(asked):
 
 async def cut(asked):
     await asked.raw(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"gitVersion"')
-    asked.cut()
+    await asked.cut()
 
 
 PAGE, BOMB = b"<html><script>planted</script></html>", gzip.compress(b"0" * 10_000_000)
@@ -265,22 +265,9 @@ async def test_an_answer_beyond_a_limit_is_cut_off_and_counted_and_its_connectio
     assert counted(channel, "dwd_response_limit_hits_total", limit=limit) == 1
 
 
-async def answers_what_nobody_asked(asked):
-    await asked.answer(VERSION)
-    if asked.connection == 1:
-        await asyncio.sleep(0.05)
-        await asked.answer({"gitVersion": "forged"})
-
-
 async def is_not_read_to_its_end(asked):
     if asked.connection == 1:
         await asked.raw(b"HTTP/1.1 404 X\r\nContent-Length: 200000\r\n\r\n" + b"x" * 70_000)
-        await asked.hang()
-    await asked.answer(VERSION)
-
-
-async def is_given_up(asked):
-    if asked.connection == 1:
         await asked.hang()
     await asked.answer(VERSION)
 
@@ -292,10 +279,7 @@ async def is_given_up_in_its_midst(asked):
     await asked.answer(VERSION)
 
 
-LEFT_OVER = [answers_what_nobody_asked, is_not_read_to_its_end, is_given_up]
-
-
-@pytest.mark.parametrize("handler", [*LEFT_OVER, is_given_up_in_its_midst])
+@pytest.mark.parametrize("handler", [is_not_read_to_its_end, is_given_up_in_its_midst])
 async def test_where_an_answer_is_left_over_or_due_the_next_question_is_asked_elsewhere(handler):
     async with serving(handler) as server, channel_to(server) as channel:
         with suppress(TimeoutError, ClusterError):
@@ -319,10 +303,7 @@ async def test_what_decoding_takes_is_charged():
 
 
 async def test_a_silent_server_costs_its_time_limit_once():
-    async def silent(asked):
-        await asked.hang()
-
-    async with serving(silent) as server, channel_to(server) as channel:
+    async with serving(Asked.hang) as server, channel_to(server) as channel:
         with pytest.raises(Unreachable):
             await ask(channel)
         assert len(server.asked) == 1  # the connection was new: that was the second chance already
@@ -340,8 +321,7 @@ async def second_turn_is_swallowed(asked):
 
 async def second_turn_is_cut(asked):
     if asked.connection == 1 and asked.turn == 2:
-        asked.cut()
-        return
+        await asked.cut()
     await asked.answer(VERSION)
 
 
@@ -419,8 +399,7 @@ async def switched(channel):
 def raw(data):
     async def answer(asked):
         await asked.raw(data)
-        asked.cut()
-        raise EOFError
+        await asked.cut()
 
     return answer
 

@@ -4,8 +4,8 @@ import asyncio
 import json
 import math
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +13,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Forbidden, LeadershipLost, NotFound, ServerFault, Unreachable
-from app.core.kube.election import ElectionTimes, LeaseElection, LeaseStore, _record
+from app.core.kube.election import ElectionTimes, LeaseElection, LeaseStore
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Preparation
@@ -37,65 +37,71 @@ class Lease:
         self.server_is_ahead = 0.0
         """Seconds by which the API server's clock is ahead when it says how late it is."""
 
-    def record(self):
+    def body(self):
         stamps = [] if self.written is None else [{"time": rfc3339(math.floor(self.written))}]
         meta = {"resourceVersion": str(self.version), "managedFields": stamps}
-        body = {"kind": "Lease", "metadata": meta, "spec": self.spec}
-        read = math.floor(self.clock.now() + self.server_is_ahead) + 0.5
-        return replace(_record(json.dumps(body).encode()), read=read)
+        return json.dumps({"kind": "Lease", "metadata": meta, "spec": self.spec}).encode()
 
     def write(self, spec):
         self.version += 1
         self.spec = spec
         self.writes.append(spec)
         self.written = None if self.written is None else self.clock.now()
-        return self.record()
 
 
 class Path:
-    """One candidate's way to the Lease, with the faults that a test puts in it."""
-
-    name = Lease.name
+    """One candidate's way to the API server of the Lease, with the faults that a test puts in it."""
 
     def __init__(self, lease):
         self.lease = lease
+        self.server_time = None
         self.fault = None
         """An exception: raised. 'hang': no answer. 'lost': the write is made, its answer lost."""
         self.slow = 0.0, 0.0, 0.0
         """Seconds until a renewal is made, from then to its answer, and until the answer to a read."""
         self.patience = math.inf
         """Seconds after which the client gives up the answer to a renewal."""
-        self.limits = []
-        """The time limit of each request."""
+        self.asked: list[Any] = []
+        self.fresh: list[bool] = []
+        """Which of the requests go over a new connection."""
 
-    async def _before(self, within):
-        self.limits.append(within)
+    async def call(self, request, decode, _budget, *, new_connection):
+        self.asked.append(request)
+        self.fresh.append(new_connection)
         if isinstance(self.fault, Exception):
             raise self.fault
         if self.fault == "hang":
-            await asyncio.sleep(within)
+            await asyncio.sleep(request.within)
             raise Unreachable("no answer")
+        answer = {"GET": self.read, "POST": self.create, "PUT": self.replace}[request.method]
+        body, now = await answer(request.body)
+        self.server_time = math.floor(now + self.lease.server_is_ahead) + 0.5
+        return decode(body)
 
-    async def read(self, within):
-        await self._before(within)
-        found = None if self.lease.spec is None else self.lease.record()
+    def _now(self):
+        return self.lease.body(), self.lease.clock.now()
+
+    async def read(self, _):
+        if self.lease.spec is None:
+            raise NotFound("gone")
+        found = self._now()
         await asyncio.sleep(self.slow[2])
         return found
 
-    async def create(self, term, within):
-        await self._before(within)
+    async def create(self, wanted):
         if self.lease.spec is not None:
             raise Conflict("exists")
-        return self.lease.write(term)
+        self.lease.write(wanted["spec"])
+        return self._now()
 
-    async def replace(self, record, term, within):
-        await self._before(within)
+    async def replace(self, wanted):
         if self.lease.spec is None:
             raise NotFound("gone")
         await asyncio.sleep(self.slow[0])
-        if record.version != str(self.lease.version):
+        if wanted["metadata"]["resourceVersion"] != str(self.lease.version):
             raise Conflict("newer")
-        written = self.lease.write(term)
+        self.lease.write(wanted["spec"])
+        written = self._now()
         await asyncio.sleep(min(self.slow[1], self.patience))
         if self.slow[1] > self.patience:
             raise Unreachable("no answer in time")
@@ -110,8 +116,9 @@ class Candidate:
         self.lease, self.path = lease, cast("Any", Path(lease))
         self.metrics = Metrics()
         self.clock = Clock.of_loop()
+        self.store = LeaseStore(self.path, "garden", lease.name)
         self.election = LeaseElection(
-            self.path,
+            self.store,
             identity,
             times or ElectionTimes(),
             self.clock,
@@ -155,13 +162,14 @@ async def alone(spec=None):
 async def test_the_first_one_makes_the_lease_and_leads():
     lease = Lease()
     one = Candidate(lease)
-    assert not one.leading
+    assert (one.leading, one.may_probe) == (False, False), "nothing is known yet"
     async with running(one):
         await asyncio.sleep(1)
         assert one.leading
         assert one.may_probe
         assert one.heard == [(True, True)]
-        assert one.path.limits == [3, 5], "a read may hang; a write has half the renew deadline"
+        within = [each.within for each in one.path.asked]
+        assert within == [3, 5], "a read may hang; a write has half the renew deadline"
         assert one.election.leader_identity == "a"
         assert lease.spec["holderIdentity"] == "a"
         assert lease.spec["leaseTransitions"] == 0
@@ -182,24 +190,22 @@ async def test_a_healthy_leader_renews_every_retry_period_for_hours():
 
 
 async def test_the_standby_follows_a_leader_that_was_killed_and_probes_before_it_leads():
-    lease = Lease()
-    async with leader_and_standby(lease) as (task, _, two):
-        task.cancel()
+    async with leader_and_standby() as (one, two):
+        one.task.cancel()
         killed = two.clock.now()
         await until(lambda: two.may_probe, within=60)
         assert not two.leading
         assert two.clock.now() - killed <= 7.5  # a third of 15 s, and one look at the Lease
         await until(lambda: two.leading, within=60)
         assert 12 < two.clock.now() - killed < 18
-        assert lease.spec["leaseTransitions"] == 1
+        assert two.lease.spec["leaseTransitions"] == 1
         assert two.heard == [(False, True), (True, True)]
 
 
 async def test_a_standby_stops_looking_when_the_lease_moves_again():
-    lease = Lease()
-    async with leader_and_standby(lease) as (_, one, two):
-        renewals = len(lease.writes)
-        await until(lambda: len(lease.writes) > renewals)
+    async with leader_and_standby() as (one, two):
+        renewals = len(two.lease.writes)
+        await until(lambda: len(two.lease.writes) > renewals)
         one.path.fault = ServerFault("500")
         await asyncio.sleep(7.7)
         assert two.may_probe
@@ -216,7 +222,7 @@ async def test_a_standby_stops_looking_when_the_lease_moves_again():
 async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_ends(fault):
     async with alone() as one:
         await asyncio.sleep(20.5)
-        last = parse_rfc3339(one.lease.spec["renewTime"]) or 0.0
+        last = renewed(one.lease)
         one.path.fault = fault
         while one.leading:
             assert one.clock.now() - last < 10
@@ -232,7 +238,7 @@ async def test_leading_ends_at_the_deadline_even_if_our_loop_does_not_run():
     async with alone() as one:
         await asyncio.sleep(1)
         one.path.fault = "hang"
-        one.path._before = lambda within: asyncio.sleep(10**6)  # not even a time limit ends it
+        one.path.call = lambda *_, **__: asyncio.sleep(10**6)  # not even a time limit ends it
         assert one.leading
         await asyncio.sleep(8.9)
         assert one.leading
@@ -310,14 +316,13 @@ async def test_a_renewal_that_a_later_attempt_finds_counts_from_its_own_begin():
         await asyncio.sleep(5)
         one.path.slow, read = (0, 0, 0), one.path.read
 
-        async def read_for_the_last_time(within):
-            found = await read(within)
+        async def read_for_the_last_time(_):
+            found = await read(_)
             one.path.fault = "hang"
             return found
 
-        one.path.read = (
-            read_for_the_last_time  # the next attempt meets a conflict, and reads the Lease
-        )
+        # the next attempt meets a conflict, and reads the Lease
+        one.path.read = read_for_the_last_time
         await asyncio.wait([one.task], timeout=30)
         assert renewed(one.lease) == arrived
         assert one.clock.now() - arrived == pytest.approx(10, abs=0.05)
@@ -352,32 +357,27 @@ async def test_what_somebody_else_writes_in_our_name_is_no_renewal():
         last = renewed(one.lease)
         with_ours = one.path.replace
 
-        async def replace_after_an_edit(record, term, within):
+        async def replace_after_an_edit(wanted):
             ahead = rfc3339(one.clock.now() + 3600, micro=True)
             one.lease.write(one.lease.spec | {"renewTime": ahead})
-            return await with_ours(record, term, within)
+            return await with_ours(wanted)
 
         one.path.replace = replace_after_an_edit
         await asyncio.wait([one.task], timeout=20)
         assert one.clock.now() - last == pytest.approx(10, abs=0.05)
 
 
-async def test_a_lease_that_another_one_took_ends_leadership_though_our_renewal_has_no_answer():
+@pytest.mark.parametrize(
+    ("slow", "within"),
+    [((0, 0, 0), 2.1), ((NEVER, NEVER, 2), 2 + 1 + 2.1)],
+    ids=["at once", "though our renewal has no answer"],
+)
+async def test_a_lease_that_another_one_took_ends_leadership(slow, within):
     async with alone() as one:
         await asyncio.sleep(5)
-        one.path.slow = NEVER, NEVER, 2
+        one.path.slow = slow
         one.lease.write(one.lease.spec | {"holderIdentity": "usurper"})
-        await asyncio.sleep(2 + 1 + 2.1)
-        assert not one.leading
-        with pytest.raises(LeadershipLost, match="usurper"):
-            await one.task
-
-
-async def test_a_lease_that_another_one_took_ends_leadership_at_once():
-    async with alone() as one:
-        await asyncio.sleep(5)
-        one.lease.write(one.lease.spec | {"holderIdentity": "usurper"})
-        await asyncio.sleep(2.1)
+        await asyncio.sleep(within)
         assert not one.leading
         with pytest.raises(LeadershipLost, match="usurper"):
             await one.task
@@ -386,14 +386,13 @@ async def test_a_lease_that_another_one_took_ends_leadership_at_once():
 @pytest.mark.parametrize("known", [Preparation.LISTED, Preparation.COMPLETE])
 async def test_a_clean_stop_gives_the_lease_back_and_the_next_one_need_not_wait(known):
     """Not even to know all: while a leader renews no standby looks, and none of them can know more."""
-    lease = Lease()
-    async with leader_and_standby(lease) as (_, one, two):
+    async with leader_and_standby() as (one, two):
         two.election.prepare(lambda: known)
         stopped = one.clock.now()
         await one.election.release()
         assert not one.leading
-        assert lease.spec["holderIdentity"] == ""
-        assert lease.spec["leaseDurationSeconds"] == 1
+        assert two.lease.spec["holderIdentity"] == ""
+        assert two.lease.spec["leaseDurationSeconds"] == 1
         await until(lambda: two.leading, within=60)
         assert two.clock.now() - stopped <= 2.05
 
@@ -480,9 +479,9 @@ async def test_who_has_released_the_lease_does_not_lead_again():
     async with alone() as one:
         answered = one.path.replace
 
-        async def slowly(record, term, within):
-            found = await answered(record, term, within)
-            if term["holderIdentity"]:
+        async def slowly(wanted):
+            found = await answered(wanted)
+            if wanted["spec"]["holderIdentity"]:
                 await asyncio.sleep(0.5)
             return found
 
@@ -497,14 +496,15 @@ async def test_who_has_released_the_lease_does_not_lead_again():
 
 
 @asynccontextmanager
-async def leader_and_standby(lease, phase=0.0, times=None):
-    """The task of the leader, the leader, and a standby that runs; some time later."""
+async def leader_and_standby(phase=0.0, times=None):
+    """A leader, and a standby that runs; some time later."""
+    lease = Lease()
     one, two = Candidate(lease, "a", times), Candidate(lease, "b", times)
-    async with running(one) as task:
+    async with running(one) as one.task:
         await asyncio.sleep(1)
         async with running(two):
             await asyncio.sleep(10 + phase)
-            yield task, one, two
+            yield one, two
 
 
 PHASES = [each / 4 for each in range(12)]
@@ -521,10 +521,10 @@ async def leads_after(candidate):
 @pytest.mark.parametrize("phase", PHASES)
 async def test_a_standby_that_was_cut_off_with_the_leader_follows_at_once_when_it_is_back(phase):
     """At whatever moment: the last renewal, which it perhaps sees only now, was long ago, by two clocks."""
-    async with leader_and_standby(Lease(), phase) as (task, _, two):
+    async with leader_and_standby(phase) as (one, two):
         two.path.fault = Unreachable("cut")
         await asyncio.sleep(0.8)
-        task.cancel()
+        one.task.cancel()
         await asyncio.sleep(25)
         assert not two.leading
         assert await leads_after(two) <= 2.05
@@ -532,26 +532,22 @@ async def test_a_standby_that_was_cut_off_with_the_leader_follows_at_once_when_i
 
 async def test_a_renewal_that_the_storage_carries_out_when_it_is_back_is_as_old_as_its_request():
     """The leader had given it up, and has ended: it is nobody's sign of life."""
-    lease = Lease()
-    async with leader_and_standby(lease) as (task, one, two):
-        await until(lambda: one.clock.now() - lease.written < 0.02)
+    async with leader_and_standby() as (one, two):
+        await until(lambda: one.clock.now() - two.lease.written < 0.02)
         two.path.fault = Unreachable("the storage is away")
         await asyncio.sleep(2)
-        asked, late = (
-            lease.clock.now(),
-            lease.spec | {"renewTime": rfc3339(lease.clock.now(), micro=True)},
-        )
-        task.cancel()
+        asked = two.clock.now()
+        late = two.lease.spec | {"renewTime": rfc3339(asked, micro=True)}
+        one.task.cancel()
         await asyncio.sleep(14)
-        lease.write(late)
-        lease.written = asked
+        two.lease.write(late)
+        two.lease.written = asked
         assert await leads_after(two) <= 4
 
 
 @pytest.mark.parametrize("phase", PHASES)
 async def test_a_leader_that_a_standby_could_not_see_is_not_followed_while_it_renews(phase):
-    lease = Lease()
-    async with leader_and_standby(lease, phase) as (_, one, two):
+    async with leader_and_standby(phase) as (one, two):
         two.path.fault = Unreachable("cut")
         await asyncio.sleep(40)
         two.path.fault = None
@@ -564,13 +560,12 @@ async def test_a_leader_that_a_standby_could_not_see_is_not_followed_while_it_re
 async def test_a_killed_leader_is_followed_17_s_after_its_last_renewal_at_the_latest():
     took = []
     for phase in PHASES:
-        lease = Lease()
-        async with leader_and_standby(lease, phase) as (task, _, two):
-            await until(lambda seen=lease: seen.clock.now() - seen.written < 0.02)
-            renewed = parse_rfc3339(lease.spec["renewTime"])
-            task.cancel()
+        async with leader_and_standby(phase) as (one, two):
+            await until(lambda seen=two.lease: seen.clock.now() - seen.written < 0.02)
+            last = renewed(two.lease)
+            one.task.cancel()
             await until(lambda standby=two: standby.leading, within=60)
-            took.append(two.clock.now() - renewed)
+            took.append(two.clock.now() - last)
     assert min(took) >= 15
     assert max(took) <= 17.05
 
@@ -580,15 +575,14 @@ async def test_a_killed_leader_is_followed_17_s_after_its_last_renewal_at_the_la
 
 def two_seconds_later(lease):
     """By the holder's own clock."""
-    renewed = (parse_rfc3339(lease.spec["renewTime"]) or 0.0) + 2
-    return lease.spec | {"renewTime": rfc3339(renewed, micro=True)}
+    return lease.spec | {"renewTime": rfc3339(renewed(lease) + 2, micro=True)}
 
 
-async def cut_off_beside(lease, two, holder):
+async def cut_off_beside(two, holder):
     """The standby is cut off for half a minute; then `holder` has just renewed. Seconds to its leadership."""
     two.path.fault = Unreachable("cut")
     await asyncio.sleep(30)
-    lease.write(holder)
+    two.lease.write(holder)
     return await leads_after(two)
 
 
@@ -604,55 +598,41 @@ async def test_a_holder_whose_clock_stood_still_is_followed_after_its_renew_dead
     The API server knows better, but for whole seconds; of those no more counts than half of what lies between the
     renew deadline and the lease duration.
     """
-    lease = Lease()
-    async with leader_and_standby(lease, phase, times) as (task, _, two):
-        task.cancel()
-        assert await cut_off_beside(lease, two, two_seconds_later(lease)) >= least
+    async with leader_and_standby(phase, times) as (one, two):
+        one.task.cancel()
+        assert await cut_off_beside(two, two_seconds_later(two.lease)) >= least
 
 
 @pytest.mark.parametrize("ahead", [20.0, 3600.0])
 async def test_an_api_server_whose_clock_has_jumped_ahead_lets_nobody_follow_early(ahead):
-    lease = Lease()
-    async with leader_and_standby(lease) as (task, _, two):
-        task.cancel()
-        fresh = lease.spec | {"renewTime": rfc3339(lease.clock.now() + 30, micro=True)}
-        lease.server_is_ahead = ahead
-        assert await cut_off_beside(lease, two, fresh) >= 14.9
+    async with leader_and_standby() as (one, two):
+        one.task.cancel()
+        fresh = two.lease.spec | {"renewTime": rfc3339(two.lease.clock.now() + 30, micro=True)}
+        two.lease.server_is_ahead = ahead
+        assert await cut_off_beside(two, fresh) >= 14.9
 
 
 async def test_a_server_that_does_not_say_when_it_was_written_lets_nobody_follow_early():
-    lease = Lease()
-    async with leader_and_standby(lease) as (task, _, two):
-        task.cancel()
-        lease.written = None
-        assert await cut_off_beside(lease, two, two_seconds_later(lease)) >= 15
-
-
-async def test_a_holder_that_nobody_here_has_seen_before_is_followed_after_a_whole_duration():
-    """Its clock and ours may differ by anything: an hour, and a Lease that was written an hour ago looks new."""
-    async with alone(OF_X | {"renewTime": LONG_AGO}) as one:
-        one.lease.written -= 3600
-        await asyncio.sleep(14.9)
-        assert not one.leading
-        await asyncio.sleep(0.2)
-        assert one.leading
+    async with leader_and_standby() as (one, two):
+        one.task.cancel()
+        two.lease.written = None
+        assert await cut_off_beside(two, two_seconds_later(two.lease)) >= 15
 
 
 async def test_of_another_holder_nothing_is_known_from_the_one_before():
-    lease = Lease()
-    async with leader_and_standby(lease) as (task, _, two):
-        task.cancel()
+    async with leader_and_standby() as (one, two):
+        one.task.cancel()
         two.path.fault = Unreachable("cut")
         await asyncio.sleep(30)
-        lease.write(lease.spec | {"holderIdentity": "x"})
-        lease.written -= 3600  # and the API server's clock is wrong as well
+        two.lease.write(two.lease.spec | {"holderIdentity": "x"})
+        two.lease.written -= 3600  # and the API server's clock is wrong as well
         assert await leads_after(two) >= 15
 
 
 async def test_a_read_that_was_swallowed_is_followed_by_the_next_one_at_once():
     """The seed is back while a request of before hangs: 3 s for that, and no pause after it."""
-    async with leader_and_standby(Lease()) as (task, _, two):
-        task.cancel()
+    async with leader_and_standby() as (one, two):
+        one.task.cancel()
         two.path.fault = "hang"
         await asyncio.sleep(30.1)
         assert await leads_after(two) <= 3.05
@@ -661,22 +641,25 @@ async def test_a_read_that_was_swallowed_is_followed_by_the_next_one_at_once():
 # Who stands first.
 
 
-async def test_who_has_not_listed_the_seed_leaves_a_free_lease_to_others_for_one_duration():
-    async with alone() as one:
-        one.election.prepare(lambda: Preparation.NONE)
-        await asyncio.sleep(14.9)
+@pytest.mark.parametrize(
+    ("spec", "known", "after"),
+    [
+        # nobody holds it: whoever has not listed the seed leaves it to others for one duration
+        pytest.param(None, Preparation.NONE, 15, id="not listed"),
+        # two tries of the others, and the time that a read of theirs may hang
+        pytest.param(OF_X, Preparation.LISTED, 15 + 7, id="only listed"),
+        # its clock and ours may differ by anything: an hour, and a Lease that was written an hour ago looks new
+        pytest.param(OF_X | {"renewTime": LONG_AGO}, Preparation.COMPLETE, 15, id="never seen"),
+    ],
+)
+async def test_how_long_a_lease_is_left_to_others(spec, known, after):
+    async with alone(spec) as one:
+        one.election.prepare(lambda: known)
+        one.lease.written -= 3600
+        await asyncio.sleep(after - 0.1)
         assert not one.leading
-        assert one.may_probe, "nobody leads: it is time to look"
+        assert one.may_probe, "it is time to look"
         await asyncio.sleep(0.3)
-        assert one.leading
-
-
-async def test_who_has_only_listed_it_leaves_others_two_tries_and_the_time_that_one_may_hang():
-    async with alone(OF_X) as one:
-        one.election.prepare(lambda: Preparation.LISTED)
-        await asyncio.sleep(15 + 6.9)
-        assert not one.leading
-        await asyncio.sleep(0.2)
         assert one.leading
 
 
@@ -697,11 +680,10 @@ async def test_who_is_prepared_takes_a_free_lease_within_a_tenth_of_a_second(spe
 @pytest.mark.parametrize("phase", PHASES)
 async def test_of_two_that_reach_the_lease_again_the_one_that_knows_more_leads(worse, phase):
     """The other one has just been started again, and perhaps reads the Lease first."""
-    lease = Lease()
-    async with leader_and_standby(lease) as (task, _, two):
-        task.cancel()
+    async with leader_and_standby() as (one, two):
+        one.task.cancel()
         two.path.fault = Unreachable("cut")
-        restarted = Candidate(lease, "c")
+        restarted = Candidate(two.lease, "c")
         restarted.election.prepare(lambda: worse)
         restarted.path.fault = Unreachable("cut")
         async with running(restarted):
@@ -713,11 +695,10 @@ async def test_of_two_that_reach_the_lease_again_the_one_that_knows_more_leads(w
 
 @pytest.mark.parametrize("phase", PHASES)
 async def test_one_that_knows_more_leads_even_if_its_read_still_hangs_when_the_seed_is_back(phase):
-    lease = Lease()
-    async with leader_and_standby(lease) as (task, _, two):
-        task.cancel()
+    async with leader_and_standby() as (one, two):
+        one.task.cancel()
         two.path.fault = "hang"
-        restarted = Candidate(lease, "c")
+        restarted = Candidate(two.lease, "c")
         restarted.election.prepare(lambda: Preparation.LISTED)
         async with running(restarted):
             await asyncio.sleep(1)
@@ -787,26 +768,17 @@ SPEC = {
 }
 
 
-class LeaseServer:
-    """Answers with one object, and says what time it is."""
+async def age(managed, now):
+    """As a store reads it of a server that answers so, and says what time it is."""
+    metadata = {"name": "x", "resourceVersion": "7"}
+    metadata |= {} if managed == "left out" else {"managedFields": managed}
+    body = json.dumps({"kind": "Lease", "metadata": metadata, "spec": SPEC}).encode()
 
-    def __init__(self, managed, now: float | None):
-        metadata = {"name": "x", "resourceVersion": "7"}
-        if managed != "left out":
-            metadata["managedFields"] = managed
-        self.body = {"kind": "Lease", "metadata": metadata, "spec": SPEC}
-        self.server_time = now
-        self.asked: list[Any] = []
+    async def call(_request, decode, _budget, **_):
+        return decode(body)
 
-    async def call(self, request, decode, _budget, *, new_connection):
-        del new_connection
-        self.asked.append(request)
-        return decode(json.dumps(self.body).encode())
-
-
-async def age(*arguments):
-    store = LeaseStore(cast("Any", LeaseServer(*arguments)), "garden", "x")
-    found = await store.read(1.0)
+    api: Any = SimpleNamespace(call=call, server_time=now)
+    found = await LeaseStore(api, "garden", "x").read(1.0)
     assert found is not None
     known = (found.holder, found.duration, found.transitions, found.renewed)
     assert known == ("a", 15.0, 3, RENEWED)
@@ -845,68 +817,41 @@ async def test_the_age_of_a_lease(managed, now, found):
     assert await age(managed, now) == found
 
 
-class Connections:
-    """The seed's client, whose answers a test gives; notes which requests go over a new connection."""
-
-    server_time = None
-
-    def __init__(self):
-        self.fresh, self._answers = [], []
-
-    async def call(self, _request, decode, _budget, *, new_connection):
-        self.fresh.append(new_connection)
-        self._answers.append(asyncio.get_running_loop().create_future())
-        await self._answers[-1]
-        return decode(
-            json.dumps(
-                {"kind": "Lease", "metadata": {"resourceVersion": "7"}, "spec": SPEC}
-            ).encode()
-        )
-
-    def answer(self, number):
-        self._answers[number].set_result(None)
-
-    def fail(self, number):
-        self._answers[number].set_exception(Unreachable("stalled"))
-
-
-@pytest.mark.parametrize("read_first", [True, False])
+@pytest.mark.parametrize(
+    "fails_after", [1, 2], ids=["it fails first", "the other one is read first"]
+)
 async def test_after_a_failure_no_kept_connection_is_trusted_before_a_request_that_began_later_is_answered(
-    read_first,
+    fails_after,
 ):
     """All that are open may stall; a read that went over a new one at the same time proves nothing for the others."""
-    seed = Connections()
-    store = LeaseStore(cast("Any", seed), "garden", "x")
-    tasks = []
+    one = Candidate(Lease(SPEC))
+    stalled = Unreachable("stalled")
+    answers = iter([(fails_after, stalled), (3 - fails_after, None), (0, None), (0, None)])
 
-    async def ask():
-        tasks.append(asyncio.ensure_future(store.read(5)))
-        await asyncio.sleep(0)
+    async def answer(_):
+        seconds, error = next(answers)
+        await asyncio.sleep(seconds)
+        if error is not None:
+            raise error
+        return one.lease.body(), one.clock.now()
 
-    await ask()
-    await ask()
-    for end in (seed.answer, seed.fail) if read_first else (seed.fail, seed.answer):
-        end(1 if end == seed.answer else 0)
-        await asyncio.sleep(0.01)
-    await ask()
-    seed.answer(2)
-    await asyncio.sleep(0.01)
-    await ask()
-    seed.answer(3)
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert seed.fresh == [False, True, True, False]
+    one.path.read = answer
+    await asyncio.gather(one.store.read(5), one.store.read(5), return_exceptions=True)
+    await one.store.read(5)
+    await one.store.read(5)
+    assert one.path.fresh == [False, True, True, False]
 
 
 async def test_a_lease_is_made_under_its_name_within_the_time_that_there_is():
-    server = LeaseServer([AT_8], STAMPED)
-    await LeaseStore(cast("Any", server), "garden", "x").create(SPEC, 1.5)
-    (asked,) = server.asked
+    one = Candidate(Lease())
+    await one.store.create(SPEC, 1.5)
+    (asked,) = one.path.asked
     assert (asked.within, asked.body) == (
         1.5,
         {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": "x", "namespace": "garden"},
+            "metadata": {"name": Lease.name, "namespace": "garden"},
             "spec": SPEC,
         },
     )

@@ -9,8 +9,7 @@ import pytest
 import structlog
 
 from app.core.clock import Clock
-from app.core.errors import BadAnswer, Conflict, Forbidden, Invalid, NotFound, Unreachable
-from app.core.kube import leader_slice
+from app.core.errors import Conflict, Forbidden, Invalid, NotFound, Unreachable
 from app.core.kube.leader_slice import (
     ApiEndpoint,
     LeaderAddress,
@@ -268,22 +267,23 @@ async def test_what_a_standby_read_is_believed_for_a_minute():
         assert replica.address.address() is None
 
 
-@pytest.mark.parametrize(
-    "empty", [of_chart(), DIFFERENT["two endpoints"], DIFFERENT["every port"]], ids=range(3)
-)
-async def test_a_slice_that_names_no_one_place_names_none(empty):
-    async with running(Seed(empty), leading=False) as replica:
+NOWHERE = {
+    "empty": of_chart(),
+    "two endpoints": DIFFERENT["two endpoints"],
+    "every port": DIFFERENT["every port"],
+    "no slice": sending_to(OTHER) | {"kind": "Endpoints"},
+}
+
+
+@pytest.mark.parametrize("found", NOWHERE.values(), ids=NOWHERE)
+async def test_what_names_no_one_place_names_none(found):
+    async with running(Seed(found), leading=False) as replica:
         await asyncio.sleep(1)
         assert (replica.address.address(), replica.address.off) == (None, None)
 
 
 def test_an_ipv6_address_stands_in_brackets():
     assert str(ApiEndpoint("fd00::1", 8080)) == "[fd00::1]:8080"
-
-
-def test_what_is_no_slice_is_a_bad_answer():
-    with pytest.raises(BadAnswer):
-        leader_slice._slice(b'{"kind": "Endpoints"}')
 
 
 def test_where_it_is_not_configured_it_is_off_from_the_beginning():

@@ -16,8 +16,8 @@ from app.core.errors import (
 )
 from app.core.kube.seed_api import Budget
 from app.core.model.names import LabelSelector, Operator, Requirement
-from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER
-from tests.core.kube.weeding import NS, SeedScript, listed, pod, seed_on
+from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, Script
+from tests.core.kube.weeding import NS, listed, pod, seed_on
 
 SELECTOR = LabelSelector(
     (
@@ -29,7 +29,7 @@ ALL = LabelSelector()
 
 
 def watched(*watches, lists=None):
-    return SeedScript(lists or [listed("Pod", pod("a", 1), pod("b", 2))], watches)
+    return Script(lists or [listed("Pod", pod("a", 1), pod("b", 2))], watches)
 
 
 @asynccontextmanager

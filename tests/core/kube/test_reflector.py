@@ -27,6 +27,7 @@ from app.core.kube.client import WatchSilent
 from app.core.kube.decoding import seed_objects
 from app.core.kube.reflector import Reflector
 from app.core.kube.resources import WatchSource
+from app.core.kube.seed_api import Budget
 from app.core.metrics import Metrics
 
 FOREVER = 10**9
@@ -60,22 +61,25 @@ def bookmark(version):
 class Script:
     """A seed that answers as it is told: lists and watches are taken from two queues, the last one for ever."""
 
-    def __init__(self, lists, watches):
-        self.lists, self.watches = list(lists), list(watches)
+    def __init__(self, lists, watches, delay=0.0):
+        self.lists, self.watches, self.delay = list(lists), list(watches), delay
         self.clock, self.metrics = Clock.of_loop(), Metrics()
         self.asked = []
         self.asked_at = []
+        self.budgets = []
 
     def _next(self, queue):
         return queue.pop(0) if len(queue) > 1 else queue[0]
 
-    def _note(self, request):
+    def _note(self, request, budget):
         self.asked.append(request)
         self.asked_at.append(asyncio.get_running_loop().time())
+        self.budgets.append(budget)
 
-    async def call(self, request, decode):
-        self._note(request)
+    async def call(self, request, decode, budget=Budget.NORMAL):
+        self._note(request, budget)
         answer = self._next(self.lists)
+        await asyncio.sleep(self.delay)
         if isinstance(answer, Exception):
             raise answer
         try:
@@ -84,8 +88,8 @@ class Script:
             raise BadAnswer(str(error)) from error
 
     @asynccontextmanager
-    async def watch(self, request, *, silence, budget=None):
-        self._note(request)
+    async def watch(self, request, *, silence, budget):
+        self._note(request, budget)
         steps = self._next(self.watches)
         if isinstance(steps, Exception):
             raise steps

@@ -1,11 +1,9 @@
-"""Slices and pods as a seed has them, and a seed that answers as it is told."""
+"""Slices and pods as a seed has them, and what a weeder hears of them."""
 
-import asyncio
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, cast
 
-from app.core.kube.seed_api import Budget
 from app.core.kube.weeder_view import WeederSeed
 from app.core.model.weeding import ServiceKey
 from app.core.tasks import Tasks
@@ -48,26 +46,6 @@ def listed(kind, *items, version=10, more=""):
     return {"kind": f"{kind}List", "metadata": meta, "items": list(items)}
 
 
-class SeedScript(Script):
-    """The script, with the budgets that were asked for, and lists that take their time."""
-
-    def __init__(self, lists, watches, delay=0.0):
-        super().__init__(lists, watches)
-        self.delay = delay
-        self.budgets: list[Budget] = []
-
-    async def call(self, request, decode, budget=Budget.NORMAL):
-        self.budgets.append(budget)
-        try:
-            return await super().call(request, decode)
-        finally:
-            await asyncio.sleep(self.delay)
-
-    def watch(self, request, *, silence, budget=Budget.NORMAL):
-        self.budgets.append(budget)
-        return super().watch(request, silence=silence)
-
-
 class Heard:
     """A listener that remembers what it heard, and what it saw at that moment."""
 
@@ -88,7 +66,7 @@ class Heard:
 
 
 @asynccontextmanager
-async def seed_on(script: SeedScript, *, started: bool = True):
+async def seed_on(script: Script, *, started: bool = True):
     """A weeder's seed over a script, in virtual time."""
     clock, metrics = script.clock, script.metrics
     tasks = Tasks(clock)

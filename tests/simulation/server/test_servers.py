@@ -46,8 +46,7 @@ class Landscape:
         async with self.session.request(
             method, cluster["server"] + path, ssl=context, headers=headers, json=body
         ) as answer:
-            body = await answer.json(content_type=None) if path != "/healthz" else None
-            return answer.status, body
+            return answer.status, await answer.json(content_type=None)
 
 
 def _decoded(text):

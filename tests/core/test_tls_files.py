@@ -2,8 +2,10 @@
 
 import asyncio
 import datetime as dt
+import os
 import ssl
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -14,7 +16,7 @@ from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.errors import ConfigurationError
-from app.core.tls import load_tls, server_context
+from app.core.tls import load_chain, load_tls, server_context
 from bench.hostile.servers import offer_only
 from tests.support.certs import Authority, Pair
 
@@ -248,3 +250,14 @@ async def test_no_client_can_ask_for_a_handshake_that_takes_long(files):
         with pytest.raises((ssl.SSLError, ConnectionResetError)):
             await asyncio.open_connection("127.0.0.1", port, ssl=costly, server_hostname="a")
         assert await shown(port) == der(FIRST)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_pair_is_loaded_from_memory_or_where_there_is_none_from_a_file_for_a_moment(
+    monkeypatch, memory
+):
+    if not memory:
+        monkeypatch.delattr(os, "memfd_create")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    load_chain(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), FIRST.certificate + FIRST.key)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -1,4 +1,4 @@
-"""The screenshots in docs/pictures, of the demo's story after a minute and a half; `python -m tests.page.pictures`.
+"""The screenshots in docs/pictures, of the demo's story after a minute and a half; `python -m hack.pictures`.
 
 Needs Debian's package chromium. They take at most 300 kB together, or nothing is written.
 """
@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.page.conftest import CHROMIUM, FLAGS
 
-TO: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "pictures"
+TO: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 MOST: Final = 300_000
 PROTECTED: Final = "shoot--demo--a"
 POD: Final = "dependency-watchdog-7c9f8-x2x4k"
@@ -30,9 +30,8 @@ def main() -> None:
     """Starts the demo, waits for what is to be seen, and takes the pictures."""
     free = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]
     words = [sys.executable, "-m", "app", "demo", *free]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as demo:
-        assert demo.stdout is not None
-        said = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in demo.stdout)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as demo:  # noqa: S603 - ours
+        said = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in demo.stdout or ())
         url = next(filter(None, said)).group()
         try:
             until_protected(url)
@@ -54,11 +53,11 @@ def main() -> None:
 def until_protected(url: str) -> None:
     """Waits until the shoot has been protected for a while, so that its plot shows something."""
     while True:
-        time.sleep(1)
+        time.sleep(1)  # noqa: TID251 - the demo runs in real time
         try:
             with urllib.request.urlopen(f"{url}/api/v1/shoots/{PROTECTED}") as answer:  # noqa: S310 - ours
                 if json.load(answer).get("state") == "Protected":
-                    time.sleep(45)
+                    time.sleep(45)  # noqa: TID251 - as above
                     return
         except OSError:
             pass

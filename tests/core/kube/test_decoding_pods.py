@@ -1,11 +1,14 @@
-"""Pods and EndpointSlices from raw JSON: what is read, what is defaulted, what is refused."""
+"""EndpointSlices, and pods as the weeder and endpoint probes read them: what is read, defaulted and refused."""
 
 import json
 
+import msgspec
 import pytest
 
 from app.core.errors import BadAnswer
 from app.core.kube.decoding import pod_objects
+from app.core.model.endpoints import ProbedContainer, ProbedPod
+from app.core.model.instants import parse_rfc3339
 from app.core.model.weeding import ContainerView, OwnerView, SliceEndpoint
 from tests.core.kube.weeding import NS, a_slice, endpoint, up
 
@@ -95,8 +98,6 @@ def test_a_pod_is_read_with_what_identifies_it():
     got = pod(labels={"role": "apiserver", "empty": None})
     assert (got.namespace, got.name, got.uid, got.resource_version) == (NS, "p", "u", "5")
     assert got.labels == {"role": "apiserver", "empty": ""}
-    assert not got.terminating
-    assert got.owner is None
 
 
 def test_a_container_is_read_with_what_it_waits_for_and_since_when():
@@ -219,11 +220,171 @@ def test_anything_else_is_no_answer_to_a_deletion(answer):
 
 def test_a_pod_with_more_labels_than_anybody_needs_is_not_decoded():
     """Selectors read all labels of a pod, and nobody but us limits them: 1.3 MB take 60 ms."""
-    labels = {f"label-{number}": "x" for number in range(5_000)}
     with pytest.raises(BadAnswer, match="bytes of labels"):
-        pod_objects.pod(raw({"metadata": {"name": "p", "labels": labels}}))
-    few = {"role": "main", "none": None}
-    assert pod_objects.pod(raw({"metadata": {"name": "p", "labels": few}})).labels == {
-        "role": "main",
-        "none": "",
-    }
+        pod(labels={f"label-{number}": "x" for number in range(5_000)})
+
+
+# As endpoint probes read them: what they weigh, too.
+
+
+SINCE = "2030-01-01T00:00:00Z"
+ID = "containerd://" + "ab" * 32
+
+
+def status_of(name="main", **changes):
+    return {"name": name, "containerID": ID, "state": {"running": {"startedAt": SINCE}}} | changes
+
+
+def pod_with(*statuses, containers=({"name": "main"},), **changes):
+    status = {"phase": "Running", "podIP": "10.0.0.7", "containerStatuses": list(statuses)}
+    meta = {"name": "etcd-0", "namespace": NS, "uid": "u", "resourceVersion": "7"}
+    return {
+        "metadata": meta | {"labels": {"role": "main"}},
+        "spec": {"containers": list(containers)},
+        "status": status,
+    } | changes
+
+
+def probed(thing) -> ProbedPod:
+    return pod_objects.probed_pod(raw(thing))
+
+
+def main(*statuses, **changes) -> ProbedContainer:
+    return probed(pod_with(*statuses, **changes)).containers[0]
+
+
+def test_a_pod_is_read_with_what_its_probes_depend_on_and_without_labels():
+    assert probed(pod_with(status_of())) == ProbedPod(
+        NS,
+        "etcd-0",
+        "u",
+        "7",
+        ip="10.0.0.7",
+        phase="Running",
+        containers=(ProbedContainer("main", ID, running=True, started_at=parse_rfc3339(SINCE)),),
+    )
+
+
+@pytest.mark.parametrize("statuses", [(), (status_of("other"),)], ids=["none", "another's"])
+def test_a_container_without_a_status_has_not_been_created(statuses):
+    assert main(*statuses) == ProbedContainer("main")
+
+
+def test_the_containers_are_those_of_the_spec_in_its_order():
+    found = probed(
+        pod_with(
+            status_of("b", containerID="b1"),
+            status_of("a", containerID="a1"),
+            status_of("debugger"),
+            containers=({"name": "a"}, {"name": "b"}),
+        )
+    )
+    assert [(each.name, each.id) for each in found.containers] == [("a", "a1"), ("b", "b1")]
+
+
+def test_an_init_container_is_no_target():
+    found = pod_with(status_of())
+    found["spec"]["initContainers"] = [{"name": "wait", "restartPolicy": "Always"}]
+    found["status"]["initContainerStatuses"] = [status_of("wait")]
+    assert [each.name for each in probed(found).containers] == ["main"]
+
+
+@pytest.mark.parametrize(
+    ("state", "running", "started"),
+    [
+        ({"running": {"startedAt": SINCE}}, True, parse_rfc3339(SINCE)),
+        ({"running": {"startedAt": None}}, True, None),
+        ({"running": {}}, True, None),
+        ({"running": {"startedAt": "yesterday"}}, True, None),
+        ({"running": None}, False, None),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, False, None),
+        ({"terminated": {"exitCode": 0, "startedAt": SINCE}}, False, None),
+        ({}, False, None),
+        (None, False, None),
+    ],
+)
+def test_only_a_container_that_runs_has_been_started_and_each_keeps_its_id(state, running, started):
+    found = main(status_of(state=state))
+    assert (found.id, found.running, found.started_at) == (ID, running, started)
+
+
+def ports_of(*ports):
+    return dict(main(containers=({"name": "main", "ports": list(ports)},)).ports)
+
+
+def test_only_named_ports_are_kept_and_of_two_of_one_name_the_first():
+    assert ports_of(
+        {"name": "client", "containerPort": 2379},
+        {"name": "client", "containerPort": 2380},
+        {"containerPort": 2380},
+        {"name": "", "containerPort": 2381},
+        {"name": None, "containerPort": 2382},
+        {"name": "none", "containerPort": None},
+        {"name": "low", "containerPort": 0},
+        {"name": "high", "containerPort": 65536},
+        {"name": "metrics", "containerPort": 65535},
+    ) == {"client": 2379, "metrics": 65535}
+
+
+def test_containers_of_the_same_ports_share_them_and_nobody_can_change_them():
+    ports = {"name": "main", "ports": [{"name": "client", "containerPort": 2379}]}
+    first, second = main(containers=(ports,)), main(containers=(ports,))
+    assert first.ports is second.ports
+    with pytest.raises(TypeError):
+        first.ports["client"] = 1  # type: ignore[index]  # that is what is tested
+
+
+@pytest.mark.parametrize(
+    ("phase", "kept"), [("Succeeded", "Succeeded"), ("Pending", "Pending"), ("Odd", ""), (None, "")]
+)
+def test_a_phase_that_nobody_knows_is_none(phase, kept):
+    assert probed(pod_with(status={"phase": phase})).phase == kept
+
+
+@pytest.mark.parametrize("stamp", [SINCE, "soon"])
+def test_a_pod_with_a_deletion_timestamp_is_being_deleted(stamp):
+    meta = {"name": "p", "deletionTimestamp": stamp}
+    assert probed(pod_with(metadata=meta)).deleting
+    assert not probed(pod_with(metadata={"name": "p", "deletionTimestamp": None})).deleting
+
+
+@pytest.mark.parametrize("nothing", [None, {}])
+def test_what_go_leaves_out_is_defaulted(nothing):
+    found = probed(pod_with(metadata={"name": "p"}, spec=nothing, status=nothing))
+    assert found == ProbedPod("", "p", "", "")
+
+
+def test_names_and_addresses_are_lines_of_bounded_length():
+    long = "x" * 5000
+    found = probed(
+        pod_with(
+            status_of(long, containerID=long),
+            containers=(
+                {"name": long, "ports": [{"name": long, "containerPort": 1}]},
+                {"name": None},
+            ),
+        )
+    )
+    (only,) = found.containers
+    assert max(len(only.name), len(only.id), *map(len, only.ports)) <= 253
+    told = pod_with()
+    told["status"]["podIP"] = "10.0.0.1\r\nHost: evil"
+    assert "\n" not in probed(told).ip
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"metadata": None},
+        {"metadata": {}},
+        {"metadata": {"name": 7}},
+        {"spec": []},
+        {"spec": {"containers": "main"}},
+        {"spec": {"containers": [{"name": "m", "ports": [{"containerPort": "http"}]}]}},
+        {"status": {"podIP": 7}},
+        {"status": {"containerStatuses": [{"state": "running"}]}},
+    ],
+)
+def test_what_is_no_pod_is_refused(broken):
+    with pytest.raises(msgspec.MsgspecError):
+        probed(pod_with() | broken)

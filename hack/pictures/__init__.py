@@ -1,0 +1,1 @@
+"""The screenshots in docs/pictures: `python -m hack.pictures`."""
