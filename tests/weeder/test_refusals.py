@@ -188,9 +188,7 @@ async def test_an_answer_that_is_no_refusal_begins_their_count_anew(harness, mon
     assert len(harness.names()) == 2
 
 
-async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_is_not(
-    harness, monkeypatch
-):
+async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_is_not(harness):
     waits = harness.hold_deletions()
     await harness.recover(SCHEDULER)
     recovery = harness.weeder.registry.running(API)
