@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.model import overrides
-from app.core.model.overrides import ALL_SHOOTS, Pause
+from app.core.model.overrides import ALL_SHOOTS, Pause, ScaleRequest
 from app.core.overrides.cache import OverrideCache
 
 
@@ -32,7 +32,7 @@ class OverrideGauges(Collector):
         cache: what is in force.
         clock: decides what has expired.
         leading: returns whether this replica leads the prober.
-        concerns_a_shoot: returns whether a Pause has an effect.
+        concerns_a_shoot: returns whether a Pause or ScaleRequest has an effect.
         ignored: returns how many dependents carry ignore-scaling.
     """
 
@@ -43,7 +43,7 @@ class OverrideGauges(Collector):
         clock: Clock,
         *,
         leading: Callable[[], bool],
-        concerns_a_shoot: Callable[[Pause], bool],
+        concerns_a_shoot: Callable[[Pause | ScaleRequest], bool],
         ignored: Callable[[], int],
     ) -> None:
         self._metrics, self._cache, self._clock = metrics, cache, clock
@@ -62,7 +62,7 @@ class OverrideGauges(Collector):
             # The last end of each kind for each shoot: several pauses of one would be one series twice.
             ends: dict[tuple[str, _Label], float] = {}
             numbers: Counter[_Label] = Counter()
-            for request in cache.requests():
+            for request in filter(self._concerns_a_shoot, cache.requests()):
                 if (hold := overrides.hold_of(request, now)) is not None:
                     key = (request.id.namespace, _Label.HOLD)
                     ends[key] = max(hold.until, ends.get(key, hold.until))

@@ -197,11 +197,12 @@ class OverrideReconciler:
                 yield self._ended(kept.get(uid, pause), now)
         self._ignored &= current.keys()
 
-    def concerns_a_shoot(self, pause: Pause) -> bool:
-        """Whether a Pause has an effect: not in a namespace that is neither a shoot's nor the watchdog's own."""
+    def concerns_a_shoot(self, found: Pause | ScaleRequest) -> bool:
+        """Whether it has an effect: not where no shoot is, except for a Pause in the watchdog's own namespace."""
         clusters = self._clusters()
-        known = clusters is None or pause.id.namespace in clusters
-        return known or self._cache.covers_all(pause)
+        if clusters is None or found.id.namespace in clusters:
+            return True
+        return isinstance(found, Pause) and self._cache.covers_all(found)
 
     def _began(self, pause: Pause, now: float) -> Notice:
         """A Pause is in force from now on, or another way than before."""

@@ -295,6 +295,18 @@ async def test_the_leader_counts_what_is_in_force_by_kind(lab):
     )
 
 
+async def test_what_is_in_force_for_a_shoot_is_not_counted_when_the_shoot_is_gone(lab):
+    replica = await lab.started(leads=True)
+    await replica.pause()
+    await replica.ask()
+    await lab.clock.sleep(1)
+    replica.seed.known = {OTHER: None}
+    for kind in ("pause", "hold"):
+        assert active(replica, kind) == 0
+        end = {"namespace": SHOOT, "kind": kind}
+        assert replica.sample("dwd_override_expiry_timestamp_seconds", **end) is None
+
+
 async def test_a_standby_counts_nothing(lab):
     replica = await lab.started()
     await replica.pause()
