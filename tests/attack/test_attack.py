@@ -1,7 +1,6 @@
 """What attacks on the running program found, each as small as it can be shown."""
 
 import asyncio
-import base64
 import gc
 import json
 import threading
@@ -11,7 +10,6 @@ from contextlib import asynccontextmanager, contextmanager
 
 import msgspec
 import pytest
-import uvloop
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, CredentialRefused, LimitExceeded
@@ -27,22 +25,13 @@ from app.prober.rules import schedule
 from app.prober.rules.leases import Timings
 from app.prober.scaling.resource import RunAborted
 from app.prober.scaling.run import RunGuard
+from tests.attack.kubeconfigs import NAMESPACE, kubeconfig
+from tests.attack.watchdog import on_uvloop
 from tests.core.kube.server import AUTHORITY, serving
 
-NAMESPACE = "shoot--dev--one"
 AWAY = 0.5  # seconds for which the loop may stay away from everybody else
 MIB = 1 << 20
 real = pytest.mark.looptime(False)
-
-
-def kubeconfig(origin, user='{"token": "t"}'):
-    ca = base64.b64encode(AUTHORITY.pem).decode()
-    cluster = json.dumps({"server": origin, "certificate-authority-data": ca})
-    return (
-        f"clusters: [{{name: c, cluster: {cluster}}}]\n"
-        "contexts: [{name: c, context: {cluster: c, user: c}}]\n"
-        f"users: [{{name: c, user: {user}}}]\n"
-    ).encode()
 
 
 @asynccontextmanager
@@ -51,7 +40,9 @@ async def shoot_at(origin, **limits):
     if limits:
         connector._limits = ResponseLimits(**limits)
     try:
-        yield await connector.connect(SecretView(NAMESPACE, "1", kubeconfig(origin)))
+        yield await connector.connect(
+            SecretView(NAMESPACE, "1", kubeconfig(server=origin, ca=AUTHORITY.pem))
+        )
     finally:
         await connector.close()
         await asyncio.sleep(0.01)
@@ -134,12 +125,8 @@ def test_interim_answers_without_end_do_not_keep_the_loop():
         await asyncio.sleep(0.3)
         return found.worst
 
-    # on uvloop, as the program: it hands over more at a time
-    with (
-        serving_beside(handler) as origin,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as run,
-    ):
-        assert run.run(look(origin)) < AWAY
+    with serving_beside(handler) as origin:
+        assert on_uvloop(look(origin)) < AWAY
 
 
 @real
@@ -200,7 +187,7 @@ async def test_a_body_that_was_too_long_is_freed_with_its_error():
 
 @pytest.mark.parametrize("tag", ["!!bool", "!!timestamp"])
 def test_a_tag_that_does_not_fit_its_value_is_refused_without_the_value(tag):
-    raw = kubeconfig("https://127.0.0.1:6443", f'{{token: {tag} "canary"}}')
+    raw = kubeconfig().replace(b'{"token": "t"}', f'{{token: {tag} "canary"}}'.encode())
     with pytest.raises(CredentialRefused) as refused:
         parse_kubeconfig(raw, NAMESPACE, ServerPolicy(pattern=".*"))
     assert "canary" not in str(refused.value)
