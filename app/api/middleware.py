@@ -6,6 +6,7 @@ docs/architecture.md#one-call-of-the-api.
 
 import asyncio
 import ipaddress
+import itertools
 import json
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -274,6 +275,8 @@ def _is_local(hosts: list[str]) -> bool:
 
 MAX_BODY: Final = 16_384
 """Most bytes of a request body."""
+# Levels of JSON; our own bodies have two.
+_DEEPEST: Final = 64
 # Seconds within which the body must arrive after the head.
 _TIME: Final = 10.0
 
@@ -342,7 +345,7 @@ async def _whole(receive: Receive) -> bytes:
 
 
 def _parsed(body: bytes) -> object:
-    """Accept JSON that every parser understands alike: no duplicate keys, for example.
+    """Accept JSON that every parser understands alike: no duplicate keys, for example, and no great depth.
 
     Raises:
         Problem: The body is something else.
@@ -358,10 +361,25 @@ def _parsed(body: bytes) -> object:
         # msgspec is stricter than the standard library about UTF-8, numbers and surrogates, but takes duplicate keys.
         msgspec.json.decode(body)
         found: object = json.loads(body, object_pairs_hook=without_duplicates)
-    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+        _check_depth(found)
+    except (ValueError, msgspec.MsgspecError) as error:
         detail = "the body is not JSON, or has the same key twice"
         raise Problem(ProblemType.MALFORMED_REQUEST, detail) from error
+    except RecursionError as error:
+        detail = f"the body is nested more than {_DEEPEST} levels deep"
+        raise Problem(ProblemType.MALFORMED_REQUEST, detail) from error
     return found
+
+
+def _check_depth(found: object) -> None:
+    """Raise RecursionError for more than `_DEEPEST` levels: what parsers take depends on the version of Python."""
+    level = [found]
+    for _ in range(_DEEPEST):
+        objects = (each.values() for each in level if isinstance(each, dict))
+        lists = (each for each in level if isinstance(each, list))
+        level = list(itertools.chain(*objects, *lists))
+    if any(isinstance(each, dict | list) for each in level):
+        raise RecursionError
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

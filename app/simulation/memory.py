@@ -180,9 +180,6 @@ class MemoryTransport(asyncio.Transport):
             self._held_up = True
             self._protocol.pause_writing()
 
-    def writelines(self, list_of_data: Any) -> None:  # noqa: ANN401 - the signature
-        self.write(b"".join(list_of_data))
-
     def close(self) -> None:
         """Ends the connection after what was written."""
         self._end(None)
@@ -265,11 +262,11 @@ class MemoryTransport(asyncio.Transport):
 class MemoryPort:
     """What listens for the API server of one name on one route."""
 
-    def __init__(self, place: "MemoryPlace", name: str, route: Route, address: str) -> None:
+    def __init__(self, name: str, route: Route, address: str) -> None:
         self.address = address
         self.authority = ""
         """The authority that signed what is shown."""
-        self._place, self.name, self.route = place, name, route
+        self.name, self.route = name, route
         self._serve: Callable[[], asyncio.Protocol] | None = None
         self._api: ApiServer | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -425,7 +422,7 @@ class MemoryPlace:
         if found is None:
             number = next(self._addresses)
             address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-            found = self._ports[name, route] = MemoryPort(self, name, route, address)
+            found = self._ports[name, route] = MemoryPort(name, route, address)
             self._names[self.host(name, route)] = self._by_address[address] = found
         return found
 

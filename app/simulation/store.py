@@ -6,7 +6,7 @@ a real server answers 410.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count, takewhile
@@ -297,32 +297,27 @@ class Store:
                 self.delete(ObjectKey(kind, namespace, name))
             spaces.pop(namespace, None)
 
-    def since(self, version: int, kinds: Collection[str] | None = None) -> tuple[StoreEvent, ...]:
-        """Returns the changes after `version`, of these kinds or of all.
+    def since(self, version: int, kind: str) -> tuple[StoreEvent, ...]:
+        """Returns the changes of a kind after `version`.
 
         Raises:
             Expired: some of the changes have dropped out of the log.
         """
-        chosen = self._objects if kinds is None else kinds
-        forgotten = max([self._compacted, *(self._forgotten.get(kind, 0) for kind in chosen)])
+        forgotten = max(self._compacted, self._forgotten.get(kind, 0))
         if version < forgotten:
             raise Expired(f"too old resource version: {version} ({forgotten})", status=410)
-        newer = [
-            event
-            for kind in chosen
-            for event in takewhile(
-                lambda each: each.version > version, reversed(self._logs.get(kind, ()))
-            )
-        ]
-        return tuple(sorted(newer, key=lambda event: event.version))
+        newest_first = reversed(self._logs.get(kind, ()))
+        newer = list(takewhile(lambda event: event.version > version, newest_first))
+        return tuple(reversed(newer))
 
     def compact(self, kind: str | None = None) -> None:
         """Clears the log of one kind or of all: watching from any older version raises Expired."""
-        for each in self._objects if kind is None else [kind]:
-            self._logs.pop(each, None)
-            self._forgotten[each] = self._version
         if kind is None:
+            self._logs.clear()
             self._compacted = self._version
+        else:
+            self._logs.pop(kind, None)
+            self._forgotten[kind] = self._version
 
     def _update(self, key: ObjectKey, current: Object, changed: dict[str, Any]) -> Object:
         changed = self._completed(key.kind, changed)

@@ -25,10 +25,7 @@ from app.core.model.scaling_runs import (
     ScalingStep,
     StepPhase,
 )
-from app.core.model.weeding import (
-    KeepReason,
-    KeptPod,
-)
+from app.core.model.weeding import KeepReason, KeptPod
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
 from tests.api import facts

@@ -4,17 +4,7 @@ import pytest
 
 from app.core.errors import Refused
 from app.core.model.policy import Loop
-from tests.api.facts import (
-    HOME,
-    KCM,
-    MCM,
-    NAMESPACE,
-    healthy,
-    pause,
-    request,
-    service,
-    workload,
-)
+from tests.api.facts import HOME, KCM, MCM, NAMESPACE, healthy, pause, request, service, workload
 
 SHOOT = f"/api/v1/shoots/{NAMESPACE}"
 IGNORE = f"{SHOOT}/resources/Deployment/kube-controller-manager/ignore-scaling"

@@ -5,10 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.api import presenting
-from app.core.model.endpoints import (
-    CachedResult,
-    GateReason,
-)
+from app.core.model.endpoints import CachedResult, GateReason
 from app.prober.status import ConditionStatus, ShootCondition
 from tests.api.facts import NAMESPACE, NOW, POLICY, container, endpoint, healthy
 

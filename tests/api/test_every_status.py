@@ -19,13 +19,7 @@ from app.api.health import Check, Health
 from app.api.limits import Allowance
 from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import Problem, ProblemType
-from app.core.errors import (
-    EntryChanged,
-    OperationGone,
-    Refused,
-    RunInProgress,
-    VersionChanged,
-)
+from app.core.errors import EntryChanged, OperationGone, Refused, RunInProgress, VersionChanged
 from app.core.model.scaling_runs import Trigger
 from tests.api import fakes
 from tests.api.facts import KCM, NAMESPACE, POLICY, run

@@ -19,12 +19,15 @@ def held(shoots, overrides):
     overrides.add(pause(), request(done=False))
 
 
-def test_the_hold_ends_with_its_request_and_the_pause_stays(client, overrides):
+def test_the_hold_ends_with_its_request_and_the_pause_stays(client, overrides, audit):
     answer = client.delete(PATH)
     assert (answer.status_code, answer.content) == (204, b"")
     assert overrides.orders == {}
     assert overrides.effective(NAMESPACE).hold is None
     assert overrides.api() == pause()
+    said = audit.entries()[0].attempt
+    assert (said.action, said.namespace, said.target) == ("end-hold", NAMESPACE, "op-1")
+    assert (said.before["author"], said.after) == ("alice", None)
 
 
 def test_the_end_of_a_hold_that_is_not_there_is_204(client, overrides):
@@ -85,15 +88,6 @@ def test_right_after_the_start_it_is_not_known_whether_there_is_one(client, over
     answer = client.delete(PATH)
     assert (answer.status_code, type_of(answer)) == (503, "not-listed")
     assert len(overrides.orders) == 1
-
-
-def test_the_audit_has_the_hold_that_was_ended_and_its_operation(client, audit):
-    client.delete(PATH)
-    (record,) = audit.entries()
-    said = record.attempt
-    assert (said.action, said.namespace, said.target) == ("end-hold", NAMESPACE, "op-1")
-    assert said.before["author"] == "alice"
-    assert said.after is None
 
 
 def test_where_the_hold_is_gone_by_then_there_was_none(client, overrides, audit):

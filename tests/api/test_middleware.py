@@ -284,7 +284,7 @@ def test_the_health_port_and_the_metrics_port_serve_nothing_else(path, shoots):
 # What is counted of requests, and how it is shown.
 
 
-def test_metrics_come_in_the_text_format_with_ours_and_those_of_http(client, shoots, metrics):
+def test_metrics_come_in_the_text_format_with_ours_and_those_of_http(client, shoots):
     shoots.add(healthy())
     client.get("/api/v1/shoots/shoot--acme--prod")
     client.get("/api/v1/nowhere")

@@ -287,9 +287,7 @@ def test_what_is_off_only_for_a_standby_needs_no_attention_where_one_leads(proce
             assert ("needs attention" in page_of(client)) is not leading
 
 
-def test_a_problem_that_passes_has_its_page_asked_for_again_and_a_way_elsewhere(
-    client, process, shoots
-):
+def test_a_problem_that_passes_has_its_page_asked_for_again_and_a_way_elsewhere(client, process):
     process.leading = False
     html = page_of(client, "/operations", status=503)
     assert 'data-again="5"' in html
@@ -381,7 +379,7 @@ def test_programs_get_problems_as_ever(client):
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_where_nobody_leads_each_page_says_so(client, process, shoots):
+def test_where_nobody_leads_each_page_says_so(client, process):
     process.leading = False
     process.leader_identity = None
     text = words_of(page_of(client))

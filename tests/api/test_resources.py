@@ -14,16 +14,7 @@ from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef
-from tests.api.facts import (
-    CA,
-    KCM,
-    MCM,
-    NAMESPACE,
-    POLICY,
-    healthy,
-    protected_workload,
-    workload,
-)
+from tests.api.facts import CA, KCM, MCM, NAMESPACE, POLICY, healthy, protected_workload, workload
 from tests.api.fakes import application, type_of
 
 LIST = f"/api/v1/shoots/{NAMESPACE}/resources"

@@ -6,14 +6,8 @@ import pytest
 
 from app.api.auth.authorization import Call
 from app.api.problems import Problem, ProblemType
-from app.core.errors import (
-    NotKnownYet,
-)
-from app.core.model.scaling_runs import (
-    OperationPhase,
-    ScaleSpec,
-    ScalingPlan,
-)
+from app.core.errors import NotKnownYet
+from app.core.model.scaling_runs import OperationPhase, ScaleSpec, ScalingPlan
 from app.core.model.workloads import Direction
 from tests.api.facts import (
     CA,

@@ -5,13 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model import workloads as ann
-from tests.api.facts import (
-    KCM,
-    MCM,
-    NAMESPACE,
-    healthy,
-    workload,
-)
+from tests.api.facts import KCM, MCM, NAMESPACE, healthy, workload
 
 PATH = f"/api/v1/shoots/{NAMESPACE}"
 

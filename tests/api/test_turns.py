@@ -137,7 +137,7 @@ async def test_who_is_given_up_at_the_very_moment_of_his_turn_gives_it_on(pages)
     await asyncio.wait_for(third, 1)
 
 
-async def test_health_does_not_wait(turns, pages):
+async def test_health_does_not_wait(pages):
     blocked = RequestQueue(pages.time)
     await blocked.wait("a")
     app = SerializedRequests(pages, turns=blocked, who=lambda scope: scope["who"])

@@ -7,12 +7,7 @@ import pytest
 
 from app.core.errors import Refused
 from app.core.model.policy import Loop
-from app.core.model.weeding import (
-    Phase,
-    RecoveryStatus,
-    ServiceKey,
-    ServiceStatus,
-)
+from app.core.model.weeding import Phase, RecoveryStatus, ServiceKey, ServiceStatus
 from tests.api.facts import NAMESPACE, NOW, deleted, recovery, service
 
 LIST = "/api/v1/weeders"

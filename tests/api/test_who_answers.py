@@ -5,12 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.core.model.policy import Loop
-from tests.api.facts import (
-    KCM,
-    NAMESPACE,
-    NOW,
-    SERVICE,
-)
+from tests.api.facts import KCM, NAMESPACE, NOW, SERVICE
 from tests.api.fakes import populate, type_of
 
 

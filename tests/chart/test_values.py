@@ -10,15 +10,7 @@ from jsonschema_rs import meta
 
 from tests.chart import rendering
 from tests.chart.rendering import Json
-from tests.chart.valuesfiles import (
-    at,
-    defaults,
-    mistakes,
-    nested,
-    over_defaults,
-    parts,
-    schema,
-)
+from tests.chart.valuesfiles import at, defaults, mistakes, nested, over_defaults, parts, schema
 
 FREE = {"/global"}
 """Objects that may hold anything: what helm hands to every chart."""

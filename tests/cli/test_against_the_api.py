@@ -11,16 +11,7 @@ from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Permission
 from app.core.reporting.audit import AuditLog
-from tests.api.facts import (
-    HOME,
-    KCM,
-    NAMESPACE,
-    healthy,
-    pause,
-    recovery,
-    service,
-    workload,
-)
+from tests.api.facts import HOME, KCM, NAMESPACE, healthy, pause, recovery, service, workload
 from tests.api.fakes import (
     FakeFlows,
     FakeOverrides,

@@ -23,14 +23,7 @@ from tests.api.facts import (
     service,
     workload,
 )
-from tests.api.fakes import (
-    FakeFlows,
-    FakeOverrides,
-    FakeProcess,
-    FakeShoots,
-    FakeWeeders,
-    context,
-)
+from tests.api.fakes import FakeFlows, FakeOverrides, FakeProcess, FakeShoots, FakeWeeders, context
 
 GIVEN = {
     "reason": "it's broken & more",

@@ -120,35 +120,37 @@ async def test_names_are_quoted_in_a_path(make):
 # Looking again and again.
 
 
-async def test_watching_probes_every_two_seconds_until_it_is_interrupted(make):
-    session, client, out, _ = make(page(), page(), page(examples.SHOOT))
+async def watched(made):
+    """What a session shows, and complains of, until it is interrupted for want of more answers."""
+    session, client, out, err = made
     with pytest.raises(asyncio.CancelledError):
         await shoots.shoots(session, ShootsSettings(watch=True), ())
+    return client, out.getvalue(), err.getvalue()
+
+
+async def test_watching_probes_every_two_seconds_until_it_is_interrupted(make):
+    client, out, _ = await watched(make(page(), page(), page(examples.SHOOT)))
     assert client.times() == [0, 2, 4, 6]
-    assert out.getvalue().count("no shoots") == 1, "what has not changed is not shown again"
-    assert "shoot--acme--prod" in out.getvalue()
+    assert out.count("no shoots") == 1, "what has not changed is not shown again"
+    assert "shoot--acme--prod" in out
 
 
 async def test_watching_goes_on_where_there_is_no_answer_for_a_while(make):
-    session, client, out, err = make(page(), AWAY, STANDBY, page(examples.SHOOT))
-    with pytest.raises(asyncio.CancelledError):
-        await shoots.shoots(session, ShootsSettings(watch=True), ())
+    client, out, err = await watched(make(page(), AWAY, STANDBY, page(examples.SHOOT)))
     assert len(client.asked) == 5
-    assert ["it does not answer" in line for line in err.getvalue().splitlines()] == [True, False]
-    assert "shoot--acme--prod" in out.getvalue()
+    assert ["it does not answer" in line for line in err.splitlines()] == [True, False]
+    assert "shoot--acme--prod" in out
 
 
 async def test_watching_says_once_since_when_there_is_no_answer(make):
-    session, client, _, err = make(page(), AWAY, AWAY, AWAY, page(), AWAY)
-    with pytest.raises(asyncio.CancelledError):
-        await shoots.shoots(session, ShootsSettings(watch=True), ())
-    since = [line.split()[4].rstrip(":") for line in err.getvalue().splitlines()]
+    client, _, err = await watched(make(page(), AWAY, AWAY, AWAY, page(), AWAY))
+    since = [line.split()[4].rstrip(":") for line in err.splitlines()]
     begun = client.asked[0][0]
     assert [round((parse_rfc3339(each) or 0.0) % 100_000 - begun) for each in since] == [0, 8]
 
 
 async def test_on_a_terminal_it_stays_said_while_there_is_no_answer(make):
-    session, _, _, _ = make(page(examples.SHOOT), AWAY, AWAY)
+    made = make(page(examples.SHOOT), AWAY, AWAY)
     drawn = []
 
     class Screen:
@@ -162,9 +164,8 @@ async def test_on_a_terminal_it_stays_said_while_there_is_no_answer(make):
     def watching():
         yield Screen()
 
-    session.printer.watching = watching
-    with pytest.raises(asyncio.CancelledError):
-        await shoots.shoots(session, ShootsSettings(watch=True), ())
+    made[0].printer.watching = watching
+    await watched(made)
     assert drawn[-1] == ["no", "new", "answer"]
     assert len(drawn) == 3
 
@@ -180,13 +181,9 @@ async def test_watching_ends_where_going_on_is_of_no_use(answers, make):
 
 
 async def test_watching_as_json_is_a_line_for_each_change(make):
-    session, _, out, _ = make(page(), page(), page(examples.SHOOT), output=OutputFormat.JSON)
-    with pytest.raises(asyncio.CancelledError):
-        await shoots.shoots(session, ShootsSettings(watch=True), ())
-    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
-        page(),
-        page(examples.SHOOT),
-    ]
+    answers = (page(), page(), page(examples.SHOOT))
+    _, out, _ = await watched(make(*answers, output=OutputFormat.JSON))
+    assert [json.loads(line) for line in out.splitlines()] == [page(), page(examples.SHOOT)]
 
 
 async def test_watching_a_run_ends_with_it(make):

@@ -15,44 +15,32 @@ from app.core.name_lookup import (
     AT_ONCE,
     SLOW,
     SLOW_AT_ONCE,
-    IpAddress,
     Lookups,
     look_up,
 )
 from tests.core.kube.server import until
+from tests.support.resolver import HERE, Resolver
 
 pytestmark = pytest.mark.looptime(False)
-
-HERE = (IpAddress(socket.AF_INET, "203.0.113.5"),)
-
-
-class System:
-    """A resolver that answers when the test lets it."""
-
-    def __init__(self):
-        self.asked = []
-        self.open = threading.Event()
-        self.gates = {}
-        self.threads = set()
-        self.hanging = lambda host: host.startswith("slow")
-
-    def __call__(self, host):
-        self.asked.append(host)
-        self.threads.add(threading.current_thread())
-        if self.hanging(host):
-            assert self.gates.get(host, self.open).wait(10)
-        return HERE
 
 
 @contextmanager
 def system():
-    made = System()
+    made = Resolver()
     try:
         yield made
     finally:
-        made.open.set()
-        for thread in made.threads:
-            thread.join(5)
+        made.end()
+
+
+def numbered(lookups, *names):
+    """Lookups of these names, one after the other, and the numbers of those that are told that theirs is begun."""
+    told: list[int] = []
+    tasks = [
+        asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
+        for number, name in enumerate(names)
+    ]
+    return told, tasks
 
 
 async def released(asked, lookups, tasks):
@@ -139,11 +127,7 @@ async def test_so_many_run_at_once_and_no_more():
 async def test_who_has_given_up_is_told_nothing_takes_no_turn_and_the_others_keep_their_place():
     with system() as asked:
         lookups = Lookups(asked, at_once=1)
-        told: list[int] = []
-        tasks = [
-            asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
-            for number, name in enumerate(["slow-1", "slow-2", "slow-2", "late", "slow-3"])
-        ]
+        told, tasks = numbered(lookups, "slow-1", "slow-2", "slow-2", "late", "slow-3")
         await until(lambda: asked.asked)
         for number in (1, 3):
             tasks[number].cancel()
@@ -160,7 +144,7 @@ async def test_two_that_wait_for_a_turn_for_the_same_name_share_it():
         lookups = Lookups(asked)
         tasks = [asyncio.ensure_future(lookups.find(f"slow-{n}")) for n in range(AT_ONCE)]
         await until(lambda: len(asked.asked) == AT_ONCE)
-        asked.hanging = lambda _: True
+        asked.silent = lambda _: True
         asked.gates["two"] = threading.Event()
         two = [asyncio.ensure_future(lookups.find("two")) for _ in range(2)]
         await asyncio.sleep(0.01)
@@ -214,11 +198,7 @@ async def test_only_so_many_slow_names_are_remembered(monkeypatch):
 async def test_who_waits_is_told_when_his_lookup_is_begun():
     with system() as asked:
         lookups = Lookups(asked, at_once=1)
-        told: list[int] = []
-        tasks = [
-            asyncio.ensure_future(lookups.find(name, partial(told.append, number)))
-            for number, name in enumerate(["slow-1", "slow-2", "slow-2", "slow-1"])
-        ]
+        told, tasks = numbered(lookups, "slow-1", "slow-2", "slow-2", "slow-1")
         await until(lambda: asked.asked)
         assert told == [0, 3]  # who joins a lookup that runs is told at once
         asked.open.set()

@@ -107,16 +107,9 @@ async def test_stop_ends_every_task_and_the_wait_for_a_death():
 # Waiting, and queues of keys.
 
 
-def test_a_backoff_doubles_to_its_most():
+def test_a_backoff_doubles_to_its_most_after_a_failure_and_is_at_most_half_shorter_by_chance():
     assert [Backoff().delay(n) for n in (1, 2, 3, 6, 7, 8, 10_000)] == [1, 2, 4, 32, 60, 60, 60]
-
-
-def test_a_jittered_backoff_is_at_most_half_shorter():
-    assert Backoff().jittered(3, 0.0) == 4
-    assert Backoff().jittered(3, 1.0) == 2
-
-
-def test_a_backoff_comes_after_a_failure():
+    assert [Backoff().jittered(3, chance) for chance in (0.0, 1.0)] == [4, 2]
     with pytest.raises(ValueError, match="after a failure"):
         Backoff().delay(0)
 

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from app.api.schemas import Shoot
+from app.cli import answers
 from app.cli.client import ApiCall, Client
 from app.cli.problems import NoAnswer
 from app.core.config.policy_files import parse_prober
@@ -21,11 +23,23 @@ from app.simulation.identities import WATCHDOG
 from app.simulation.memory import MemoryPlace
 from app.simulation.scenarios.scenario import cast, find_scenario, parse_scenario
 from app.simulation.server import MemoryServers
-from tests.demo.scenes import leases, said
 from tests.docs.pages import ROOT
 from tests.simulation.worlds import simulated
 from tests.support.harness import Lab
 from tests.support.weeding import WeederLab
+
+
+def leases(fresh, expired=0, unknown=0, **more):
+    """What the last probe read, of now."""
+    total = fresh + expired + unknown
+    return {"candidates": total, "expired": expired, "unknown": unknown, **more}
+
+
+def said(state, reason="Because", message="Some words.", *, read=None, would_be=None):
+    """What the program says of a shoot; `read`: its leases."""
+    shown = {"namespace": "of no interest", "state": state, "reason": reason, "message": message}
+    return answers.of(Shoot, {**shown, "probe": {"wouldBe": would_be}, "leases": read})
+
 
 HEALTHY = said(ShootState.HEALTHY, "LeasesRenewed", "all is well", read=leases(4))
 ONE_CUT = parse_scenario(
@@ -378,18 +392,11 @@ async def test_an_etcd_outage_is_told_pod_by_pod_and_compared_with_the_twin(worl
         assert waiting < waiting_there, "those of a are back here, and not there"
         await demo.clock.sleep(240)
         told = demo.told
-        began = told.index("a: etcd-main-client is ready again; 8 in CrashLoopBackOff")
-        deleted = [
-            text for text in told if re.match(r"a: \S+ is deleted, 1m\d+s before its start", text)
-        ]
+        deleted = [text for text in told if re.match(r"a: \S+ is deleted, 1m\d+s before", text)]
         assert len(deleted) == 8
         (over,) = [text for text in told if text.startswith("a: all 10 pods are ready, ")]
-        assert re.search(r"ready, \d+s after etcd-main-client$", over)
-        assert began < told.index(deleted[0]) < told.index(over)
-        others = [text for text in told if text.startswith("without the watchdog, ")]
-        assert len(others) == 2, "of the twin, the end alone"
-        (without,) = [text for text in others if "a: all 10 pods" in text]
-        assert re.search(r"ready, 1m\d+s after etcd-main-client there$", without)
+        assert told.index(deleted[-1]) < told.index(over)
+        (without,) = [text for text in told if text.startswith("without the watchdog, a: all 10")]
         assert told.index(over) < told.index(without)
         assert set(demo.lost[1]) == {What.RECOVERY}, "no node, no machine"
         assert demo.seed.world.journal.of(WATCHDOG) == ()

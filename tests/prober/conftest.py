@@ -8,7 +8,7 @@ import pytest
 from app.core.clock import Clock
 from app.core.tasks import Tasks
 from tests.prober.people import Operator, with_operator
-from tests.support.harness import Harness, Lab
+from tests.support.harness import SLOW_KCM, Harness, Lab
 
 VirtualTime = Callable[[], AbstractContextManager[None]]
 
@@ -35,3 +35,10 @@ async def operator(lab: Lab, virtual_time: VirtualTime) -> Operator:
     """The same, and what a person does there."""
     with virtual_time():
         return await with_operator(lab)
+
+
+@pytest.fixture
+async def slow(lab: Lab, virtual_time: VirtualTime) -> Operator:
+    """The same, where a scaling run downwards waits a minute before it writes KCM."""
+    with virtual_time():
+        return await with_operator(lab, dependents=SLOW_KCM)

@@ -12,7 +12,7 @@ from app.core.model.workloads import Direction
 from app.simulation import manifests
 from app.simulation.builders import People, World
 from app.simulation.store import Object, ObjectKey
-from tests.support.harness import SHOOT, Harness, Lab
+from tests.support.harness import MCM, SHOOT, Harness, Lab
 
 UP, DOWN = Direction.UP, Direction.DOWN
 HOLD = 600.0
@@ -56,6 +56,12 @@ class Operator(Harness):
     ) -> ScalingRunStatus:
         spec = self.spec(direction, force=force, hold=hold)
         return await self.prober.scaling_runs.begin(where, spec)
+
+    async def scale_down_the_first_level(self, **how: Any) -> ScalingRunStatus:
+        """A scaling run downwards that has written MCM, and goes on."""
+        begun = await self.scale(DOWN, **how)
+        await self.until(lambda: self.writes(MCM))
+        return begun
 
     def operation(self, name: str) -> ScalingRunStatus:
         found = self.prober.scaling_runs.operation(name)

@@ -82,16 +82,15 @@ async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(operator, af
     assert (carried.phase, carried.author) == (OperationPhase.DONE, "unknown")
 
 
-async def test_killed_in_mid_run_what_the_first_leader_saw_stays(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    name = operator.request("Down")
-    await operator.run(3)
-    before = operator.status_of()
+async def test_killed_in_mid_run_what_the_first_leader_saw_stays(slow):
+    name = slow.request("Down")
+    await slow.run(3)
+    before = slow.status_of()
     assert [each.get("before") for each in before["steps"]] == [1, 1, 1]
-    await operator.kill()
-    following = again(operator)
-    await following.until(lambda: operator.status_of() != before)
-    assert operator.phase() == "Running"
+    await slow.kill()
+    following = again(slow)
+    await following.until(lambda: slow.status_of() != before)
+    assert slow.phase() == "Running"
     status = await finished(following, name, within=90)
     is_true(status, before, following)
     assert [(each["before"], each["after"]) for each in status["steps"]] == [(1, 0)] * 3
@@ -141,15 +140,13 @@ async def test_killed_again_and_again_it_is_done_once(lab, answered):
     assert nothing_lost(operator)
 
 
-async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    began = await operator.scale(DOWN)
-    await operator.until(lambda: operator.writes(MCM))
-    await operator.prober.stop("SIGTERM")
-    await operator.run(5)
-    assert operator.phase() == "Running"
-    await operator.kill()
-    following = again(operator)
+async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one(slow):
+    began = await slow.scale_down_the_first_level()
+    await slow.prober.stop("SIGTERM")
+    await slow.run(5)
+    assert slow.phase() == "Running"
+    await slow.kill()
+    following = again(slow)
     await finished(following, began.id, within=90)
     assert following.replicas() == (0, 0, 0)
 
@@ -179,13 +176,12 @@ async def test_cancelled_at_any_point_nothing_is_written_after_that_and_nothing_
     await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
 
 
-async def test_one_that_was_deleted_while_nobody_led_is_not_carried_on(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down")
-    await operator.until(lambda: operator.writes(MCM))
-    await operator.kill()
-    operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
-    following = again(operator)
+async def test_one_that_was_deleted_while_nobody_led_is_not_carried_on(slow):
+    slow.request("Down")
+    await slow.until(lambda: slow.writes(MCM))
+    await slow.kill()
+    slow.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
+    following = again(slow)
     await following.until(lambda: following.replicas() == (1, 1, 1), within=120)
     assert not following.writes(KCM)
 
@@ -265,13 +261,11 @@ async def test_a_standby_carries_nothing_on_and_writes_nothing(lab):
     assert first.status_of()["observedBy"] == identity(first)
 
 
-async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_run_and_begins_none(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    began = await operator.scale(DOWN)
-    await operator.until(lambda: operator.writes(MCM))
-    await operator.kill()
-    with operator.faults.overrides_away():
-        following = again(operator)
+async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_run_and_begins_none(slow):
+    began = await slow.scale_down_the_first_level()
+    await slow.kill()
+    with slow.faults.overrides_away():
+        following = again(slow)
         await following.run(5)
         scaling_runs = following.prober.scaling_runs
         for act in (
@@ -287,12 +281,10 @@ async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_run_and_
 
 
 @pytest.mark.parametrize("after", [0.0, 0.01, 0.05, 0.2, 0.5, 1.0, 2.5])
-async def test_nobody_else_begins_a_run_before_the_next_leader_has_taken_it_up(lab, after):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    began = await operator.scale(DOWN)
-    await operator.until(lambda: operator.writes(MCM))
-    await operator.kill()
-    following = again(operator)
+async def test_nobody_else_begins_a_run_before_the_next_leader_has_taken_it_up(slow, after):
+    began = await slow.scale_down_the_first_level()
+    await slow.kill()
+    following = again(slow)
     await following.run(after)
     with pytest.raises((errors.RunInProgress, errors.NotFound, errors.NotKnownYet)) as refusal:
         await following.scale(UP, force=True)
@@ -322,28 +314,24 @@ async def test_an_open_request_that_only_a_lagging_watch_shows_is_carried_on_by_
 # What is not carried on.
 
 
-async def test_one_of_a_shoot_that_is_not_probed_any_more_is_cancelled_and_says_why(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    await operator.scale(DOWN)
-    await operator.until(lambda: operator.writes(MCM))
-    await operator.kill()
-    operator.faults.hibernated(SHOOT)
-    await operator.run(1)
-    following = again(operator)
+async def test_one_of_a_shoot_that_is_not_probed_any_more_is_cancelled_and_says_why(slow):
+    await slow.scale_down_the_first_level()
+    await slow.kill()
+    slow.faults.hibernated(SHOOT)
+    await slow.run(1)
+    following = again(slow)
     ended = await following.done()
     assert ended["phase"] == "Cancelled"
     assert "not probed" in str(ended["message"])
     assert not following.writes(KCM)
 
 
-async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelled(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    began = await operator.scale(DOWN)
-    await operator.until(lambda: operator.writes(MCM))
-    await operator.kill()
-    following = again(operator)
+async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelled(slow):
+    began = await slow.scale_down_the_first_level()
+    await slow.kill()
+    following = again(slow)
     await following.until(lambda: following.told("FlowStarted"))
-    operator.faults.hibernated(SHOOT)
+    slow.faults.hibernated(SHOOT)
     await following.done()
     assert following.operation(began.id).phase is OperationPhase.CANCELLED
     assert not following.writes(KCM)

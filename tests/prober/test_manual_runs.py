@@ -12,7 +12,7 @@ from app.core.model.probing import VerdictReason
 from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, UP, with_operator
-from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM, changed
+from tests.support.harness import CA, KCM, MCM, SHOOT, changed
 
 SOON_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=4.0))
 REQUESTS = frozenset({"scalerequests"})
@@ -54,12 +54,11 @@ async def test_its_object_is_there_first_and_says_what_has_become_of_it(operator
     assert first.at < operator.writes()[0].at < last.at
 
 
-async def test_verdicts_do_not_end_it(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    began = await operator.scale(DOWN)
-    await operator.run(45)
-    assert operator.operation(began.id).running, "all looks were good, and it goes on"
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
+async def test_verdicts_do_not_end_it(slow):
+    began = await slow.scale(DOWN)
+    await slow.run(45)
+    assert slow.operation(began.id).running, "all looks were good, and it goes on"
+    assert (await slow.ended(began.id)).phase is OperationPhase.DONE
 
 
 async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(operator):
@@ -79,13 +78,12 @@ async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(oper
 # What forbids it.
 
 
-async def test_another_manual_run_forbids_it_and_is_named(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    first = await operator.scale(DOWN)
+async def test_another_manual_run_forbids_it_and_is_named(slow):
+    first = await slow.scale(DOWN)
     with pytest.raises(errors.RunInProgress) as refusal:
-        await operator.scale(UP)
+        await slow.scale(UP)
     assert refusal.value.operation == first.id
-    assert operator.operation(first.id).running
+    assert slow.operation(first.id).running
 
 
 async def test_of_two_that_begin_together_one_is_refused(operator):
@@ -152,9 +150,8 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(operat
 # The plan.
 
 
-async def test_a_plan_says_what_would_be_done_and_writes_nothing(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
+async def test_a_plan_says_what_would_be_done_and_writes_nothing(slow):
+    plan = await slow.prober.scaling_runs.plan(SHOOT, slow.spec(DOWN))
     assert [
         (each.resource, each.level, each.action, each.initial_delay) for each in plan.steps
     ] == [
@@ -163,34 +160,32 @@ async def test_a_plan_says_what_would_be_done_and_writes_nothing(lab):
         (KCM, 1, "Write", 60),
     ]
     assert all(each.etag for each in plan.steps)
-    await operator.run(30)
-    assert not operator.writes()
-    assert not operator.objects()
+    await slow.run(30)
+    assert not slow.writes()
+    assert not slow.objects()
 
 
-async def test_a_plan_names_the_automatic_run_that_it_would_end(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    with operator.faults.path_cut(SHOOT):
-        await operator.until(lambda: operator.writes(MCM))
-        plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
-    running = [each.id for each in operator.prober.scaling_runs.operations() if each.running]
+async def test_a_plan_names_the_automatic_run_that_it_would_end(slow):
+    with slow.faults.path_cut(SHOOT):
+        await slow.until(lambda: slow.writes(MCM))
+        plan = await slow.prober.scaling_runs.plan(SHOOT, slow.spec(DOWN))
+    running = [each.id for each in slow.prober.scaling_runs.operations() if each.running]
     assert [plan.replaces] == running
 
 
 # A manual scaling run over an automatic one.
 
 
-async def test_an_automatic_run_gives_way(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    with operator.faults.path_cut(SHOOT):
-        await operator.until(lambda: operator.writes(MCM))
-        began = await operator.scale(UP, force=True)
-        ended = await operator.ended(began.id)
+async def test_an_automatic_run_gives_way(slow):
+    with slow.faults.path_cut(SHOOT):
+        await slow.until(lambda: slow.writes(MCM))
+        began = await slow.scale(UP, force=True)
+        ended = await slow.ended(began.id)
         assert ended.phase is OperationPhase.DONE
-        await operator.run(90)
-        assert operator.replicas() == (1, 1, 1)
-        assert not operator.writes(KCM)
-    automatic = [each for each in operator.prober.scaling_runs.operations() if each.author is None]
+        await slow.run(90)
+        assert slow.replicas() == (1, 1, 1)
+        assert not slow.writes(KCM)
+    automatic = [each for each in slow.prober.scaling_runs.operations() if each.author is None]
     assert automatic[0].phase is OperationPhase.CANCELLED
 
 
@@ -212,19 +207,17 @@ async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(operato
 # What ends it.
 
 
-async def test_a_cancelled_run_makes_no_further_step_and_its_hold_ends_with_it(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    began = await operator.scale(DOWN)
-    await operator.until(lambda: operator.writes(MCM))
-    cancelled = await operator.prober.scaling_runs.cancel(began.id, by="bob")
+async def test_a_cancelled_run_makes_no_further_step_and_its_hold_ends_with_it(slow):
+    began = await slow.scale_down_the_first_level()
+    cancelled = await slow.prober.scaling_runs.cancel(began.id, by="bob")
     assert cancelled.phase is OperationPhase.CANCELLED
     assert cancelled.message == "it was cancelled by bob"
-    assert not operator.objects()
-    told = operator.told("ScalingCancelled")[0]
+    assert not slow.objects()
+    told = slow.told("ScalingCancelled")[0]
     assert told.event
     assert told.message.endswith("was cancelled by bob")
-    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
-    assert not operator.writes(KCM)
+    await slow.until(lambda: slow.replicas() == (1, 1, 1), within=120)
+    assert not slow.writes(KCM)
 
 
 async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(operator):
@@ -276,18 +269,16 @@ async def test_what_has_ended_or_is_automatic_or_unknown_cannot_be_cancelled(ope
             await cancel(never, by="bob")
 
 
-async def test_who_deletes_the_object_cancels_the_run(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    began = await operator.scale(DOWN)
-    await operator.until(lambda: operator.writes(MCM))
-    (made,) = operator.objects()
-    operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
-    ended = await operator.ended(began.id, within=2)
+async def test_who_deletes_the_object_cancels_the_run(slow):
+    began = await slow.scale_down_the_first_level()
+    (made,) = slow.objects()
+    slow.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
+    ended = await slow.ended(began.id, within=2)
     assert (ended.phase, ended.message) == (OperationPhase.CANCELLED, "it was deleted")
-    [told] = operator.told("ScalingCancelled")
+    [told] = slow.told("ScalingCancelled")
     assert told.message.endswith("was cancelled; its ScaleRequest was ended")
-    await operator.run(90)
-    assert not operator.writes(KCM)
+    await slow.run(90)
+    assert not slow.writes(KCM)
 
 
 async def test_a_run_whose_object_is_gone_does_not_wait_for_a_slow_status(lab):
@@ -303,19 +294,18 @@ async def test_a_run_whose_object_is_gone_does_not_wait_for_a_slow_status(lab):
     assert not operator.writes(KCM)
 
 
-async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancels_its_run(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    slow = Trouble(latency=2.0, verbs=frozenset({"create"}), what=REQUESTS)
-    with operator.faults.seed_trouble(slow):
-        scaling = asyncio.ensure_future(operator.scale(DOWN))
-        await operator.run(1.5)
-        (made,) = operator.objects()
-        operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
+async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancels_its_run(slow):
+    late = Trouble(latency=2.0, verbs=frozenset({"create"}), what=REQUESTS)
+    with slow.faults.seed_trouble(late):
+        scaling = asyncio.ensure_future(slow.scale(DOWN))
+        await slow.run(1.5)
+        (made,) = slow.objects()
+        slow.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
         began = await scaling
     assert (began.phase, began.message) == (OperationPhase.CANCELLED, "it was deleted")
-    await operator.run(90)
-    assert operator.hold() is None
-    assert not operator.writes(KCM)
+    await slow.run(90)
+    assert slow.hold() is None
+    assert not slow.writes(KCM)
 
 
 # Where nobody knows whether the object was made.
@@ -369,16 +359,14 @@ async def test_one_that_is_about_to_begin_is_an_operation_that_is_pending(operat
 
 
 @pytest.mark.parametrize("force", [False, True])
-async def test_a_stop_of_the_prober_ends_it_unless_it_was_forced(lab, force):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    began = await operator.scale(DOWN, force=force)
-    await operator.until(lambda: operator.writes(MCM))
-    operator.faults.hibernated(SHOOT)
-    ended = await operator.ended(began.id)
+async def test_a_stop_of_the_prober_ends_it_unless_it_was_forced(slow, force):
+    began = await slow.scale_down_the_first_level(force=force)
+    slow.faults.hibernated(SHOOT)
+    ended = await slow.ended(began.id)
     expected = OperationPhase.DONE if force else OperationPhase.CANCELLED
     assert ended.phase is expected
-    await operator.done()
-    assert bool(operator.writes(KCM)) is force
+    await slow.done()
+    assert bool(slow.writes(KCM)) is force
 
 
 async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(operator):

@@ -6,7 +6,7 @@ from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from tests.prober.people import DOWN, GARDEN, UP, Operator, newer_version, with_operator
-from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM, changed
+from tests.support.harness import KCM, MCM, SHOOT, changed
 
 SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
 
@@ -45,15 +45,14 @@ async def test_a_pause_that_is_removed_is_acted_on_at_once(operator):
 
 
 @pytest.mark.parametrize("scope", Scope)
-async def test_either_scope_ends_a_run_downwards_at_once(lab, scope):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    with operator.faults.path_cut(SHOOT):
-        await operator.until(lambda: operator.writes(MCM))
-        await operator.pause(scope)
-        await operator.run(0.1)
-        assert "was ended: paused by alice" in operator.told("FlowEnded")[0].message
-        await operator.run(90)
-        assert not operator.writes(KCM)
+async def test_either_scope_ends_a_run_downwards_at_once(slow, scope):
+    with slow.faults.path_cut(SHOOT):
+        await slow.until(lambda: slow.writes(MCM))
+        await slow.pause(scope)
+        await slow.run(0.1)
+        assert "was ended: paused by alice" in slow.told("FlowEnded")[0].message
+        await slow.run(90)
+        assert not slow.writes(KCM)
 
 
 async def test_only_the_wide_scope_ends_a_run_upwards(lab):

@@ -11,9 +11,9 @@ from app.core.model.probing import Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
-from tests.prober.people import DOWN, REQUEST, Operator, with_operator
+from tests.prober.people import DOWN, REQUEST, Operator
 from tests.support.doubles import before_each_write
-from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM
+from tests.support.harness import KCM, MCM, SHOOT
 
 STATUS = frozenset({"scalerequests/status"})
 OTHER = "shoot--local--b"
@@ -137,17 +137,16 @@ async def test_a_verdict_that_turns_while_the_status_is_written_counts(operator)
         await harness.until(lambda: harness.replicas() == (0, 0, 0), within=30)
 
 
-async def test_an_automatic_run_ends_at_once_while_the_status_is_written(lab):
+async def test_an_automatic_run_ends_at_once_while_the_status_is_written(slow):
     """Its hold is in force from the creation on."""
-    operator = await with_operator(lab, dependents=SLOW_KCM)
     with (
-        operator.faults.path_cut(SHOOT),
-        operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)),
+        slow.faults.path_cut(SHOOT),
+        slow.faults.seed_trouble(Trouble(silent=True, what=STATUS)),
     ):
-        await operator.until(lambda: operator.writes(MCM), within=60)
-        operator.request("Up", force=True)
-        await operator.run(0.1)
-        assert "was ended: held by" in operator.told("FlowEnded")[0].message
+        await slow.until(lambda: slow.writes(MCM), within=60)
+        slow.request("Up", force=True)
+        await slow.run(0.1)
+        assert "was ended: held by" in slow.told("FlowEnded")[0].message
 
 
 async def test_a_status_that_waited_for_the_budget_is_not_written_after_the_lease_ran_out(
@@ -161,19 +160,18 @@ async def test_a_status_that_waited_for_the_budget_is_not_written_after_the_leas
     assert not operator.writes()
 
 
-async def test_what_shows_that_others_wait_delays_nothing_to_speak_of(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down", name="first")
-    await operator.run(5)
-    with operator.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
+async def test_what_shows_that_others_wait_delays_nothing_to_speak_of(slow):
+    slow.request("Down", name="first")
+    await slow.run(5)
+    with slow.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
         for number in range(5):
-            operator.request("Up", name=f"waits-{number}", force=True)
-        await operator.run(1)
-        operator.kubectl.delete("ScaleRequest", SHOOT, "first")
-        began = operator.now
-        begins = operator.told
-        await operator.until(lambda: begins("ScaleRequestStarted")[1:], within=10)
-        assert operator.now - began < 7
+            slow.request("Up", name=f"waits-{number}", force=True)
+        await slow.run(1)
+        slow.kubectl.delete("ScaleRequest", SHOOT, "first")
+        began = slow.now
+        begins = slow.told
+        await slow.until(lambda: begins("ScaleRequestStarted")[1:], within=10)
+        assert slow.now - began < 7
 
 
 async def test_the_failures_of_one_request_do_not_keep_the_next_one_waiting(operator):
@@ -188,19 +186,18 @@ async def test_the_failures_of_one_request_do_not_keep_the_next_one_waiting(oper
     assert begun - asked < 0.5
 
 
-async def test_of_a_deleted_one_that_a_finalizer_keeps_nothing_is_written(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down")
-    await operator.run(5)
+async def test_of_a_deleted_one_that_a_finalizer_keeps_nothing_is_written(slow):
+    slow.request("Down")
+    await slow.run(5)
     key = ObjectKey("ScaleRequest", SHOOT, REQUEST)
-    gone = {"metadata": {"deletionTimestamp": rfc3339(operator.now)}}
-    operator.world.store.patch(key, gone)
-    await operator.run(1)
-    before = operator.status_of()
-    await operator.run(60)
-    assert operator.status_of() == before
+    gone = {"metadata": {"deletionTimestamp": rfc3339(slow.now)}}
+    slow.world.store.patch(key, gone)
+    await slow.run(1)
+    before = slow.status_of()
+    await slow.run(60)
+    assert slow.status_of() == before
     assert before["phase"] == "Running"
-    assert operator.replicas() == (1, 1, 1), "the verdicts act again"
+    assert slow.replicas() == (1, 1, 1), "the verdicts act again"
 
 
 async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(operator):
@@ -214,16 +211,15 @@ async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(oper
     assert (await operator.done())["phase"] == "Succeeded"
 
 
-async def test_to_a_final_phase_written_by_hand_the_leader_adds_the_end(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down", name="first")
-    await operator.run(3)
-    operator.request("Down", name="second")
-    await operator.run(3)
-    assert operator.phase("second") == "Pending"
-    operator.set_status("second", phase="Cancelled")
-    await operator.done("first", within=120)
-    status = await operator.done("second", within=5)
+async def test_to_a_final_phase_written_by_hand_the_leader_adds_the_end(slow):
+    slow.request("Down", name="first")
+    await slow.run(3)
+    slow.request("Down", name="second")
+    await slow.run(3)
+    assert slow.phase("second") == "Pending"
+    slow.set_status("second", phase="Cancelled")
+    await slow.done("first", within=120)
+    status = await slow.done("second", within=5)
     assert (status["phase"], status["message"]) == ("Cancelled", "its status was set to Cancelled")
     assert instant(status, "holdUntil") == pytest.approx(instant(status, "endedAt") + 1_800)
 
@@ -232,33 +228,31 @@ async def test_to_a_final_phase_written_by_hand_the_leader_adds_the_end(lab):
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=NAMES)
-async def test_the_end_is_written_as_soon_as_it_is_accepted(lab, trouble):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down")
-    await operator.run(30)
-    started = operator.status_of()["startedAt"]
-    with operator.faults.seed_trouble(replace(trouble, what=STATUS)):
-        ended = await operator.until(lambda: operator.replicas() == (0, 0, 0), within=60)
-        await operator.run(100)
-        assert operator.phase() == "Running"
-        assert operator.reason() is VerdictReason.HELD
-        assert not operator.told("ScaleRequestSucceeded")
-    status = await operator.done(within=15)
+async def test_the_end_is_written_as_soon_as_it_is_accepted(slow, trouble):
+    slow.request("Down")
+    await slow.run(30)
+    started = slow.status_of()["startedAt"]
+    with slow.faults.seed_trouble(replace(trouble, what=STATUS)):
+        ended = await slow.until(lambda: slow.replicas() == (0, 0, 0), within=60)
+        await slow.run(100)
+        assert slow.phase() == "Running"
+        assert slow.reason() is VerdictReason.HELD
+        assert not slow.told("ScaleRequestSucceeded")
+    status = await slow.done(within=15)
     assert (status["phase"], status["startedAt"]) == ("Succeeded", started)
     assert instant(status, "endedAt") == pytest.approx(ended, abs=2)
-    await operator.run(1)
-    assert len(operator.told("ScaleRequestSucceeded")) == 1
+    await slow.run(1)
+    assert len(slow.told("ScaleRequestSucceeded")) == 1
 
 
-async def test_an_end_whose_answer_was_lost_is_told_once(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down")
-    await operator.run(30)
-    with operator.faults.seed_trouble(Trouble(latency=15.0, what=STATUS)):
-        await operator.done(within=90)
-        await operator.run(60)
-    assert len(operator.told("ScaleRequestSucceeded")) == 1
-    assert not operator.requests()[0].open
+async def test_an_end_whose_answer_was_lost_is_told_once(slow):
+    slow.request("Down")
+    await slow.run(30)
+    with slow.faults.seed_trouble(Trouble(latency=15.0, what=STATUS)):
+        await slow.done(within=90)
+        await slow.run(60)
+    assert len(slow.told("ScaleRequestSucceeded")) == 1
+    assert not slow.requests()[0].open
 
 
 async def test_a_refusal_whose_answer_was_lost_is_told_once(operator):
@@ -281,15 +275,14 @@ async def test_a_hold_that_is_over_when_its_end_is_accepted_is_over(operator):
 
 
 @pytest.mark.parametrize("fault", ["overrides_watch_cut", "overrides_away", "overrides_forbidden"])
-async def test_a_run_goes_on_while_the_requests_cannot_be_followed(lab, fault):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down")
-    await operator.until(lambda: operator.writes(MCM))
-    with getattr(operator.faults, fault)():
-        await operator.until(lambda: operator.replicas() == (0, 0, 0), within=70)
-        await operator.run(60)
-        assert operator.replicas() == (0, 0, 0), "it is held"
-    assert (await operator.done(within=60))["phase"] == "Succeeded"
+async def test_a_run_goes_on_while_the_requests_cannot_be_followed(slow, fault):
+    slow.request("Down")
+    await slow.until(lambda: slow.writes(MCM))
+    with getattr(slow.faults, fault)():
+        await slow.until(lambda: slow.replicas() == (0, 0, 0), within=70)
+        await slow.run(60)
+        assert slow.replicas() == (0, 0, 0), "it is held"
+    assert (await slow.done(within=60))["phase"] == "Succeeded"
 
 
 async def test_a_request_that_a_stale_watch_does_not_show_is_begun_when_it_is_shown(operator):
@@ -303,37 +296,35 @@ async def test_a_request_that_a_stale_watch_does_not_show_is_begun_when_it_is_sh
 # What vanishes.
 
 
-async def test_definitions_that_are_removed_in_mid_run_cancel_it_and_the_feature_is_off(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    name = operator.request("Down")
-    await operator.until(lambda: operator.writes(MCM))
-    removed = operator.faults.crds_removed()
-    await operator.run(1)
-    assert operator.operation(name).phase is OperationPhase.CANCELLED
-    assert operator.hold() is None
-    await operator.run(60)
+async def test_definitions_that_are_removed_in_mid_run_cancel_it_and_the_feature_is_off(slow):
+    name = slow.request("Down")
+    await slow.until(lambda: slow.writes(MCM))
+    removed = slow.faults.crds_removed()
+    await slow.run(1)
+    assert slow.operation(name).phase is OperationPhase.CANCELLED
+    assert slow.hold() is None
+    await slow.run(60)
     with pytest.raises(errors.FeatureUnavailable):
-        await operator.scale(DOWN)
-    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
-    assert not operator.writes(KCM)
+        await slow.scale(DOWN)
+    await slow.until(lambda: slow.replicas() == (1, 1, 1), within=120)
+    assert not slow.writes(KCM)
     removed.lift()
-    await operator.run(61)
-    began = await operator.scale(DOWN)
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
+    await slow.run(61)
+    began = await slow.scale(DOWN)
+    assert (await slow.ended(began.id)).phase is OperationPhase.DONE
 
 
-async def test_of_a_shoot_whose_namespace_is_deleted_nothing_is_left(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    world = operator.world
+async def test_of_a_shoot_whose_namespace_is_deleted_nothing_is_left(slow):
+    world = slow.world
     world.add_shoot(OTHER)
-    operator.request("Down")
-    await operator.until(lambda: operator.writes(MCM))
-    operator.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
+    slow.request("Down")
+    await slow.until(lambda: slow.writes(MCM))
+    slow.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
     world.remove_shoot(SHOOT)
-    await operator.run(90)
-    assert not operator.writes(KCM)
-    assert not operator.requests()
-    assert operator.prober.registry.scaler(SHOOT) is None
-    assert operator.prober.scale_requests._shoots == {}
-    operator.kubectl.create("ScaleRequest", OTHER, "mine", direction="Down", reason="r")
-    await operator.until(lambda: operator.writes(KCM, OTHER), within=70)
+    await slow.run(90)
+    assert not slow.writes(KCM)
+    assert not slow.requests()
+    assert slow.prober.registry.scaler(SHOOT) is None
+    assert slow.prober.scale_requests._shoots == {}
+    slow.kubectl.create("ScaleRequest", OTHER, "mine", direction="Down", reason="r")
+    await slow.until(lambda: slow.writes(KCM, OTHER), within=70)

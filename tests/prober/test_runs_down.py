@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model import workloads as ann
-from app.core.model.instants import parse_rfc3339, rfc3339
+from app.core.model.instants import rfc3339
 from app.core.model.policy import OnFailure, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
@@ -14,19 +14,6 @@ from app.simulation.workloads import PodPace
 from tests.support.harness import CA, GARDENER, KCM, MCM, SHOOT, changed
 
 PATCHES = frozenset({"patch"})
-
-
-async def test_one_patch_has_saved_count_meltdown_key_since_and_replicas(harness):
-    harness.faults.path_cut(SHOOT)
-    await harness.protect()
-    (write,) = harness.writes(KCM)
-    keys = write.patch["metadata"]["annotations"]
-    assert keys[ann.REPLICAS] == "1"
-    assert keys[ann.MELTDOWN] == ""
-    assert abs(parse_rfc3339(keys[ann.SINCE]) - write.at) <= 1.0
-    assert write.patch["spec"] == {"replicas": 0}
-    assert write.patch["metadata"]["resourceVersion"]
-    assert len(harness.writes()) == 3
 
 
 async def test_there_is_no_get_before_the_first_patch(harness):

@@ -14,15 +14,6 @@ def ups(harness, ref):
     return [write for write in harness.writes(ref) if write.patch.get("spec", {}).get("replicas")]
 
 
-async def test_one_patch_has_the_saved_count_and_removes_all_three_keys(harness):
-    await harness.survive_an_outage()
-    await harness.until(lambda: ups(harness, KCM))
-    (write,) = ups(harness, KCM)
-    assert write.patch["spec"] == {"replicas": 1}
-    removed = write.patch["metadata"]["annotations"]
-    assert removed == {ann.REPLICAS: None, ann.MELTDOWN: None, ann.SINCE: None}
-
-
 async def test_a_level_starts_when_the_one_before_is_ready_and_its_delay_is_over(harness):
     await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, CA), within=120)

@@ -60,19 +60,18 @@ async def test_its_begin_and_its_end_are_events_on_it(operator):
         assert "carol" in told.message
 
 
-async def test_its_progress_is_shown_step_by_step(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    operator.request("Down")
-    await operator.run(3)
-    phases = {each["resource"]: each["phase"] for each in operator.status_of()["steps"]}
+async def test_its_progress_is_shown_step_by_step(slow):
+    slow.request("Down")
+    await slow.run(3)
+    phases = {each["resource"]: each["phase"] for each in slow.status_of()["steps"]}
     assert phases == {
         "Deployment/machine-controller-manager": "Done",
         "Deployment/cluster-autoscaler": "Done",
         "Deployment/kube-controller-manager": "Running",
     }
-    written = len(operator.notes())
-    await operator.run(20)
-    assert len(operator.notes()) == written, "nothing has changed"
+    written = len(slow.notes())
+    await slow.run(20)
+    assert len(slow.notes()) == written, "nothing has changed"
 
 
 # What is refused.
@@ -237,18 +236,17 @@ async def test_a_down_that_failed_holds(operator):
         assert not operator.writes()
 
 
-async def test_one_that_somebody_cancels_by_its_status_ends_its_run_and_holds_on(lab):
-    operator = await with_operator(lab, dependents=SLOW_KCM)
-    name = operator.request("Down")
-    await operator.until(lambda: operator.writes(MCM))
-    await operator.run(2)
-    operator.set_status(phase="Cancelled")
-    await operator.run(1)
-    assert not operator.operation(name).running
-    assert operator.hold() is not None
-    await operator.run(90)
-    assert not operator.writes(KCM)
-    assert operator.replicas() == (1, 0, 0)
+async def test_one_that_somebody_cancels_by_its_status_ends_its_run_and_holds_on(slow):
+    name = slow.request("Down")
+    await slow.until(lambda: slow.writes(MCM))
+    await slow.run(2)
+    slow.set_status(phase="Cancelled")
+    await slow.run(1)
+    assert not slow.operation(name).running
+    assert slow.hold() is not None
+    await slow.run(90)
+    assert not slow.writes(KCM)
+    assert slow.replicas() == (1, 0, 0)
 
 
 async def test_deleting_one_that_has_ended_ends_its_hold(operator):

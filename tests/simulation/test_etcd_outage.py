@@ -93,14 +93,17 @@ async def test_it_recovers_by_itself_from_below_to_above_and_that_takes_minutes(
 @simulated()
 async def test_etcd_goes_first_then_the_api_server_then_all_that_need_it(world, clock):
     peopled(world)
+    assert (await fails(world, "version"), await fails(world, "leases")) == (None, None)
     with etcd_outage(world, A):
         await clock.sleep(3)
         assert world.served(A, ETCD_SERVICE)
         await clock.sleep(5)
         assert not world.served(A, ETCD_SERVICE)
         assert world.served(A, API_SERVER)
+        assert await fails(world, "version") is None, "the shoot's own server has lost its storage"
         await clock.sleep(4)
         assert not world.served(A, API_SERVER)
+        assert await fails(world, "version") is Unreachable, "it goes with its pods"
         seen = set()
         for _ in range(60):
             await clock.sleep(1)
@@ -111,21 +114,17 @@ async def test_etcd_goes_first_then_the_api_server_then_all_that_need_it(world, 
 
 
 @simulated()
-async def test_the_shoots_own_server_loses_its_storage_with_etcd_and_goes_with_its_pods(
-    world, clock
-):
+async def test_a_shoots_own_server_has_no_storage_without_etcd(world, clock):
     peopled(world)
-    assert (await fails(world, "version"), await fails(world, "leases")) == (None, None)
     with etcd_outage(world, A):
         await clock.sleep(7)
-        assert await fails(world, "version") is None
         assert await fails(world, "leases") is Unreachable
-        await clock.sleep(10)
-        assert await fails(world, "version") is Unreachable
 
 
 @simulated()
-async def test_at_the_end_etcd_is_made_anew_and_the_others_are_left_to_their_kubelets(world, clock):
+async def test_at_the_end_etcd_is_made_anew_the_others_are_left_to_their_kubelets_and_the_server_to_them(
+    world, clock
+):
     peopled(world)
     with etcd_outage(world, A):
         await clock.sleep(210)
@@ -133,23 +132,13 @@ async def test_at_the_end_etcd_is_made_anew_and_the_others_are_left_to_their_kub
         due = {pod: world.starts_again(A, pod) for pod in world.crash_looping(A)}
     assert len(late) >= 3
     await clock.sleep(8)
-    assert world.served(A, ETCD_SERVICE)
+    assert (world.served(A, ETCD_SERVICE), world.served(A, API_SERVER)) == (True, False)
+    assert await fails(world, "version") is Unreachable
     assert [(each.pod.name, each.by) for each in world.pod_deletions] == [("etcd-main-0", OPERATOR)]
     again = {pod: world.starts_again(A, pod) for pod in world.crash_looping(A)}
     same = again.keys() & due.keys()
     assert len(same) >= 3
     assert all(again[pod] == due[pod] for pod in same), "nobody shortened their back-off"
-
-
-@simulated()
-async def test_the_server_comes_back_with_its_pods_and_not_before(world, clock):
-    peopled(world)
-    with etcd_outage(world, A):
-        await clock.sleep(210)
-    await clock.sleep(8)
-    assert world.served(A, ETCD_SERVICE)
-    assert not world.served(A, API_SERVER)
-    assert await fails(world, "version") is Unreachable
     while not world.served(A, API_SERVER):
         await clock.sleep(1)
     assert await fails(world, "leases") is None

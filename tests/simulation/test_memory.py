@@ -3,6 +3,7 @@
 import asyncio
 import random
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,15 +37,13 @@ EXTERNAL = "external"
 class Meeting:
     """A world with one shoot, and one process that reaches it by its real adapter."""
 
-    def __init__(self, clock, tasks, **policy):
+    def __init__(self, clock, tasks):
         self.clock, self.place = clock, MemoryPlace()
         self.world = World(clock, tasks, seed=1, place=self.place, external_secret_name=EXTERNAL)
         self.world.add_shoot(SHOOT)
         self.servers = MemoryServers(self.world, self.place)
         core = core_of(clock, tasks, random.Random(1))
-        changed = GARDENER.__class__(
-            GARDENER.kubeconfig_secret, GARDENER.dependents, external_secret=EXTERNAL
-        )
+        changed = replace(GARDENER, external_secret=EXTERNAL)
         self.process = SimulatedProcess(self.servers, core, name="a", user=WATCHDOG, prober=changed)
         self.adapters: Any = self.process.adapters.prober
 

@@ -27,6 +27,6 @@ def test_a_watch_from_a_version_that_is_no_longer_in_the_log_is_expired(store):
     for replicas in range(10, 16):
         store.patch(A, {"spec": {"replicas": replicas}})
     with pytest.raises(Expired) as caught:
-        store.since(start)
+        store.since(start, A.kind)
     assert caught.value.status == 410
-    assert len(store.since(start + 1)) == 5
+    assert len(store.since(start + 1, A.kind)) == 5

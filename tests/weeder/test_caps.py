@@ -13,11 +13,10 @@ APP = "dependant"
 LABELS = {"gardener.cloud/role": "controlplane", "role": "other"}
 
 
-def with_app(lab, replicas, **options):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    world.add_workload(Workload(NAMESPACE, APP, replicas, LABELS))
-    return lab.weeder(world, **options)
+def with_app(lab, replicas, *policy, **options):
+    harness = lab.control_plane(*policy, **options)
+    harness.world.add_workload(Workload(NAMESPACE, APP, replicas, LABELS))
+    return harness
 
 
 async def crash_again(harness, times, every=2.0):
@@ -40,11 +39,8 @@ async def test_of_an_owner_with_more_as_many_as_it_had_at_the_start_of_the_first
 
 
 async def test_the_cap_is_one_over_two_services(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    world.add_workload(Workload(NAMESPACE, APP, 2, LABELS))
     same = (LabelSelector((CONTROL_PLANE,)),)
-    harness = lab.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
+    harness = with_app(lab, 2, WeederPolicy({ETCD.service: same, API.service: same}))
     await harness.recover(APP, key=ETCD)
     await harness.recover(APP, key=API)
     await crash_again(harness, 4)
@@ -118,15 +114,12 @@ async def test_other_services_are_not_kept_waiting(lab):
 
 async def test_of_an_owner_only_pods_that_a_selector_matches_make_its_cap(lab):
     """With several selectors all pods of the namespace are seen, also those that are none of its business."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    world.add_workload(Workload(NAMESPACE, APP, 10, LABELS))
     other = LabelSelector((requirement("role", "In", "nobody"),))
     both = (LabelSelector((CONTROL_PLANE, requirement("role", "In", "other"))), other)
-    harness = lab.weeder(world, WeederPolicy({API.service: both}))
-    for pod in world.pods(NAMESPACE, APP)[3:]:
+    harness = with_app(lab, 10, WeederPolicy({API.service: both}))
+    for pod in harness.world.pods(NAMESPACE, APP)[3:]:
         patch = {"metadata": {"labels": {"role": "main"}}}
-        world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch)
+        harness.world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch)
     await harness.recover(APP)
     assert len(harness.names()) == 3
     await crash_again(harness, 4)

@@ -231,7 +231,7 @@ async def test_a_deletion_that_fails_unexpectedly_fails_its_recovery_which_start
     assert harness.count("dwd_weeder_recoveries_total", service=API.service) == 1, "the same one"
 
 
-async def test_pods_that_went_while_it_was_down_are_not_asked_for(slow, monkeypatch):
+async def test_pods_that_went_while_it_was_down_are_not_asked_for(slow):
     """Nobody tells of them any more: they were there before, and are not in the new list."""
     await slow.recover(*THREE, settle=0.5)
     recovery = slow.weeder.registry.running(API)

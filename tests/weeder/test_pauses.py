@@ -38,7 +38,7 @@ async def test_a_pause_in_mid_recovery_holds_what_is_still_queued(lab):
     assert len(harness.names()) == 3
 
 
-async def test_a_pause_that_comes_right_before_a_deletion_is_sent_is_in_time(harness, monkeypatch):
+async def test_a_pause_that_comes_right_before_a_deletion_is_sent_is_in_time(harness):
     harness.delay_deletions(2)
     await harness.recover(SCHEDULER)
     harness.pauses.pause(NAMESPACE)

@@ -72,13 +72,11 @@ async def test_a_watch_is_opened_only_for_a_recovery_and_closed_at_its_end(harne
 
 
 async def test_several_selectors_are_one_watch(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     both = (
         LabelSelector((CONTROL_PLANE, requirement("role", "In", "scheduler"))),
         LabelSelector((requirement("role", "Exists"),)),
     )
-    harness = lab.weeder(world, WeederPolicy({API.service: both}))
+    harness = lab.control_plane(WeederPolicy({API.service: both}))
     await harness.recover(SCHEDULER, "etcd-main")
     assert harness.seed.watched == [None]
     assert harness.seed.most_watches == 1
@@ -258,9 +256,7 @@ async def test_while_nothing_is_heard_of_the_services_for_90_s_nothing_is_delete
     assert [each.id for each in harness.recoveries()] == [1], "the same one"
 
 
-async def test_a_deletion_that_waits_to_be_sent_while_the_services_become_stale_is_not(
-    harness, monkeypatch
-):
+async def test_a_deletion_that_waits_to_be_sent_while_the_services_become_stale_is_not(harness):
     waits = harness.hold_deletions()
     await harness.recover(SCHEDULER)
     waits[0]()
@@ -270,9 +266,7 @@ async def test_a_deletion_that_waits_to_be_sent_while_the_services_become_stale_
             waits[0]()
 
 
-async def test_a_deletion_that_is_sent_late_spares_what_is_started_again_soon_by_itself(
-    harness, monkeypatch
-):
+async def test_a_deletion_that_is_sent_late_spares_what_is_started_again_soon_by_itself(harness):
     """As where the process stood still after it had judged the pod."""
     waits = harness.hold_deletions()
     await harness.recover(SCHEDULER, restarts=4)  # 80 s

@@ -188,9 +188,7 @@ async def test_an_answer_that_is_no_refusal_begins_their_count_anew(harness, mon
     assert len(harness.names()) == 2
 
 
-async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_is_not(
-    harness, monkeypatch
-):
+async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_is_not(harness):
     waits = harness.hold_deletions()
     await harness.recover(SCHEDULER)
     recovery = harness.weeder.registry.running(API)
@@ -203,11 +201,9 @@ async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_
 
 async def sent_for_two_services(lab, trouble, seconds):
     """When deletions were sent of one pod that two services wait for."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     same = GARDENER_WEEDER.services[API.service]
-    harness = lab.weeder(world, WeederPolicy({ETCD.service: same, API.service: same}))
-    with world.faults.seed_trouble(trouble):
+    harness = lab.control_plane(WeederPolicy({ETCD.service: same, API.service: same}))
+    with harness.world.faults.seed_trouble(trouble):
         faults = [await harness.lose(ETCD), await harness.lose(API)]
         harness.crash(SCHEDULER)
         for fault in faults:

@@ -62,12 +62,10 @@ async def test_after_a_failure_it_is_asked_again_a_minute_later(harness):
 
 
 async def test_only_the_leader_asks(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     leadership = SetLeadership(leading=False)
-    harness = lab.weeder(world, POLICY, leadership=leadership)
+    harness = lab.control_plane(POLICY, leadership=leadership)
     await harness.run(100)
-    assert world.requests.total(verb="list", what="pods") == 0
+    assert harness.world.requests.total(verb="list", what="pods") == 0
     leadership.become(leading=True)
     await harness.run(10)
     assert gauge(harness, 0) == 1

@@ -1,5 +1,7 @@
 """Services that became ready while nobody looked: at a start, and in a gap of their watch."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 
 from app.core.model.weeding import Cause, End
@@ -107,10 +109,8 @@ async def test_when_leadership_is_won_the_same_holds(lab):
 
 
 async def test_a_standby_that_saw_a_service_come_back_need_not_ask_since_when(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     leadership = SetLeadership(leading=False)
-    harness = lab.weeder(world, leadership=leadership)
+    harness = lab.control_plane(leadership=leadership)
     back = await harness.recover(SCHEDULER, settle=60)
     assert harness.names() == []
     assert harness.seed.open_watches == 0
@@ -169,69 +169,59 @@ async def test_nothing_is_deleted_before_overrides_are_listed(lab):
 # Gaps.
 
 
-async def gap(harness, seconds, during, *, expired=True):
+@asynccontextmanager
+async def gap(harness, seconds, *, expired=True):
+    """What is done in it goes unseen, and so do some seconds more; then it is over for half a minute."""
     with harness.world.faults.pod_watch_cut(PodWatched.SLICES, expired=expired):
-        await during()
+        yield
         await harness.run(seconds)
     await harness.run(seconds + 30)
 
 
 async def test_a_service_that_was_lost_within_a_gap_ends_its_recovery(harness):
     await harness.recover()
-
-    async def goes():
+    async with gap(harness, 5):
         harness.world.faults.service_unready(*API)
-
-    await gap(harness, 5, goes)
     assert harness.recovery().end is End.LOST
     assert not harness.status().ready
 
 
 @pytest.mark.parametrize("expired", [True, False], ids=["expired", "cut"])
 async def test_a_service_that_came_back_within_a_gap_is_a_recovery(harness, expired):
-    async def away_for_a_moment():
+    await harness.run(5)
+    async with gap(harness, 5, expired=expired):
         await harness.run(2)
         with harness.world.faults.service_unready(*API):
             await harness.run(2)
             harness.crash(SCHEDULER)
-
-    await harness.run(5)
-    await gap(harness, 5, away_for_a_moment, expired=expired)
     assert len(harness.names()) == 1
     assert harness.recovery().cause is (Cause.GAP if expired else Cause.BECAME_READY)
 
 
 async def test_a_service_whose_slices_changed_but_that_was_ready_all_the_time_is_none(harness):
-    async def one_pod_more():
-        pod, _ = harness.world.pods(NAMESPACE, API_SERVER)
-        harness.world.delete_pod(NAMESPACE, pod.name)
-
     await harness.run(5)
     harness.crash(SCHEDULER)
-    await gap(harness, 20, one_pod_more)
+    async with gap(harness, 20):
+        pod, _ = harness.world.pods(NAMESPACE, API_SERVER)
+        harness.world.delete_pod(NAMESPACE, pod.name)
     assert harness.seed.reads[-1][1].startswith(API_SERVER)
     assert harness.recoveries() == ()
 
 
 async def test_services_whose_slices_are_as_before_are_not_asked_for(harness):
-    async def nothing():
-        await harness.run(1)
-
     await harness.run(5)
     before = len(harness.seed.reads)
-    await gap(harness, 20, nothing)
+    async with gap(harness, 20):
+        await harness.run(1)
     assert len(harness.seed.reads) == before
     assert harness.recoveries() == ()
 
 
 async def test_a_service_that_was_lost_before_and_is_ready_after_a_gap_is_a_recovery(harness):
     fault = await harness.lose()
-
-    async def comes_back():
+    async with gap(harness, 5):
         harness.crash(SCHEDULER)
         fault.lift()
-
-    await gap(harness, 5, comes_back)
     assert harness.recovery().cause is Cause.GAP
     assert len(harness.names()) == 1
 
@@ -240,13 +230,10 @@ async def test_one_that_comes_back_within_a_gap_replaces_the_recovery_from_befor
     """Its dependants have crashed anew, and have the whole time again."""
     await harness.recover()
     await harness.run(100)
-
-    async def away_for_a_moment():
+    async with gap(harness, 3):
         await harness.run(3)
         with harness.world.faults.service_unready(*API):
             await harness.run(2)
-
-    await gap(harness, 3, away_for_a_moment)
     assert [each.cause for each in harness.recoveries()] == [Cause.GAP, Cause.BECAME_READY]
     newer, older = harness.recoveries()
     assert older.end is End.REPLACED
@@ -255,32 +242,24 @@ async def test_one_that_comes_back_within_a_gap_replaces_the_recovery_from_befor
 
 async def test_a_gap_in_the_middle_of_a_recovery_leaves_it_as_it_is(harness):
     await harness.recover()
-
-    async def one_pod_more():
+    async with gap(harness, 10):
         await harness.run(5)
         pod, _ = harness.world.pods(NAMESPACE, API_SERVER)
         harness.world.delete_pod(NAMESPACE, pod.name)
-
-    await gap(harness, 10, one_pod_more)
     assert [each.id for each in harness.recoveries()] == [1]
     assert harness.recovery().end is None
 
 
 async def test_a_standby_that_had_a_gap_asks_when_it_takes_over(lab):
     """What it saw long ago does not hold any more."""
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
     leadership = SetLeadership(leading=False)
-    harness = lab.weeder(world, leadership=leadership)
+    harness = lab.control_plane(leadership=leadership)
     await harness.recover()
     await harness.run(1000)
-
-    async def away_for_a_moment():
+    async with gap(harness, 5):
         await harness.run(2)
         with harness.world.faults.service_unready(*API):
             await harness.run(2)
-
-    await gap(harness, 5, away_for_a_moment)
     assert harness.status().since is None
     harness.crash(SCHEDULER)
     leadership.become(leading=True)

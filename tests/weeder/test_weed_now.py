@@ -208,6 +208,4 @@ async def test_the_control_planes_that_have_services_are_known(lab):
 
 
 async def test_before_the_services_are_listed_nobody_knows_which_there_are(lab):
-    world = lab.world()
-    world.add_control_plane(NAMESPACE)
-    assert lab.weeder(world).weeder.controller.namespaces() is None
+    assert lab.control_plane().weeder.controller.namespaces() is None

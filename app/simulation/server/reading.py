@@ -151,7 +151,7 @@ class StoreReader:
 
     def _forgotten(self, resource: ServedResource, snapshot: _Snapshot) -> bool:
         try:
-            self._store.since(snapshot.version, [resource.kind])
+            self._store.since(snapshot.version, resource.kind)
         except Expired:
             return True
         return False

@@ -169,7 +169,7 @@ class StoreWatch:
                 self._bookmark(initial=True)
             return
         try:
-            missed = self._store.since(options.version, [self._kind])
+            missed = self._store.since(options.version, self._kind)
         except Expired as error:
             status = answers.status(error, 410)
             self._append(_line("ERROR", status), 0.0)

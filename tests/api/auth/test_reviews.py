@@ -24,10 +24,17 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.model.callers import AUDIENCE, Access, Caller
-from tests.api.auth.conftest import ALICE, BOB
+from tests.api.auth.conftest import ALICE, BOB, FakeReviewer
 
 READ = Access("get", "shoots", "shoot--a--b")
+WRITE = Access("update", "shoots/ignore-scaling", "shoot--a--b")
 TOKEN, ACCESS = "TokenReview", "SubjectAccessReview"
+
+
+@pytest.fixture
+def reviewer():
+    """Lets alice read, and write, in one namespace."""
+    return FakeReviewer({("alice", READ), ("alice", WRITE)})
 
 
 async def alice(reviews, *, trust=Trust.FRESH):
@@ -54,8 +61,7 @@ async def test_a_token_is_its_owners_for_the_audience_that_it_was_made_for(revie
     assert await reviews.caller("alices-seed-token", audience=AUDIENCE, trust=Trust.FRESH) is None
 
 
-async def test_a_caller_may_do_what_the_seed_says(reviews, reviewer):
-    reviewer.rights.add(("alice", READ))
+async def test_a_caller_may_do_what_the_seed_says(reviews):
     assert await may(reviews)
     assert not await may(reviews, caller=BOB)
     assert not await may(reviews, access=replace(READ, namespace="shoot--a--c"))
@@ -73,7 +79,6 @@ async def test_a_caller_may_do_what_the_seed_says(reviews, reviewer):
     ids=["uid", "groups", "scopes", "no-extra"],
 )
 async def test_somebody_of_the_same_name_is_somebody_else(reviews, reviewer, other):
-    reviewer.rights.add(("alice", READ))
     await may(reviews)
     await may(reviews, caller=other)
     assert reviewer.asked == [ACCESS, ACCESS]
@@ -83,7 +88,6 @@ async def test_somebody_of_the_same_name_is_somebody_else(reviews, reviewer, oth
 
 
 async def test_a_read_asks_once_a_minute(reviews, reviewer):
-    reviewer.rights.add(("alice", READ))
     for _ in range(7):
         await alice(reviews)
         await may(reviews)
@@ -95,6 +99,7 @@ async def test_a_read_asks_once_a_minute(reviews, reviewer):
 
 
 async def test_a_denial_is_asked_again_after_ten_seconds(reviews, reviewer):
+    reviewer.rights.clear()
     for _ in range(3):
         assert await reviews.caller("wrong", audience=AUDIENCE, trust=Trust.FRESH) is None
         assert not await may(reviews)
@@ -107,7 +112,6 @@ async def test_a_denial_is_asked_again_after_ten_seconds(reviews, reviewer):
 
 
 async def test_a_write_is_asked_about_each_time(reviews, reviewer):
-    reviewer.rights.add(("alice", READ))
     for _ in range(3):
         assert await alice(reviews, trust=Trust.NOTHING) == ALICE
         assert await may(reviews, trust=Trust.NOTHING)
@@ -115,6 +119,7 @@ async def test_a_write_is_asked_about_each_time(reviews, reviewer):
 
 
 async def test_a_denied_write_that_is_repeated_is_asked_about_once_a_second(reviews, reviewer):
+    reviewer.rights.clear()
     for _ in range(30):
         assert await reviews.caller("wrong", audience=AUDIENCE, trust=Trust.NOTHING) is None
         assert not await may(reviews, trust=Trust.NOTHING)
@@ -126,7 +131,6 @@ async def test_a_denied_write_that_is_repeated_is_asked_about_once_a_second(revi
 
 
 async def test_a_write_never_takes_a_reads_yes(reviews, reviewer):
-    reviewer.rights.add(("alice", READ))
     assert await may(reviews)
     assert await alice(reviews) == ALICE
     reviewer.rights.clear()
@@ -136,7 +140,6 @@ async def test_a_write_never_takes_a_reads_yes(reviews, reviewer):
 
 
 async def test_what_a_write_learned_counts_for_reads(reviews, reviewer):
-    reviewer.rights.add(("alice", READ))
     assert await may(reviews)
     reviewer.rights.clear()
     assert not await may(reviews, trust=Trust.NOTHING)
@@ -146,6 +149,7 @@ async def test_what_a_write_learned_counts_for_reads(reviews, reviewer):
 
 async def test_many_reads_at_once_are_one_review_and_writes_are_not(reviews, reviewer):
     reviewer.takes = 1.0
+    reviewer.rights.clear()
     assert set(await asyncio.gather(*(may(reviews) for _ in range(50)))) == {False}
     assert reviewer.asked == [ACCESS]
     reviewer.rights.add(("alice", READ))
@@ -191,7 +195,6 @@ AWAY = [
 async def test_while_the_seed_is_away_reads_go_on_for_five_minutes_and_writes_fail(
     reviews, reviewer, error
 ):
-    reviewer.rights.add(("alice", READ))
     assert await alice(reviews)
     assert await may(reviews)
     reviewer.fails = error
@@ -208,6 +211,7 @@ async def test_while_the_seed_is_away_reads_go_on_for_five_minutes_and_writes_fa
 
 
 async def test_a_no_is_never_remembered_for_longer_than_usual(reviews, reviewer):
+    reviewer.rights.clear()
     assert not await may(reviews)
     reviewer.away()
     await asyncio.sleep(11)
@@ -215,7 +219,6 @@ async def test_a_no_is_never_remembered_for_longer_than_usual(reviews, reviewer)
 
 
 async def test_those_who_are_known_do_not_wait_for_a_seed_that_was_just_away(reviews, reviewer):
-    reviewer.rights.add(("alice", READ))
     assert await may(reviews)
     reviewer.away()
     reviewer.takes = 3.0
@@ -245,7 +248,6 @@ async def test_an_absence_is_logged_once_and_not_for_each_call(reviews, reviewer
 async def test_where_we_may_not_ask_every_call_is_refused_and_it_is_said_why(
     reviews, reviewer, metrics, kind
 ):
-    reviewer.rights.add(("alice", READ))
     assert await alice(reviews)
     assert await may(reviews)
     error = Forbidden("may not create it", status=403)
@@ -283,7 +285,6 @@ async def test_what_is_forbidden_is_not_asked_again_for_ten_seconds(reviews, rev
 async def test_what_was_remembered_before_we_were_forbidden_to_ask_is_worth_nothing(
     reviews, reviewer, read
 ):
-    reviewer.rights.add(("alice", READ))
     assert await read(reviews)
     reviewer.forbid()
     await problem(alice(reviews, trust=Trust.NOTHING))
@@ -348,8 +349,6 @@ async def test_a_flood_of_others_does_not_keep_out_those_who_read_and_are_known(
 
 
 # Many ask at once.
-
-WRITE = Access("update", "shoots/ignore-scaling", "shoot--a--b")
 
 
 @pytest.fixture
@@ -422,7 +421,6 @@ async def test_whoever_was_allowed_something_lately_does_not_wait_for_a_flood_of
     reviews, reviewer, floods, others
 ):
     reviewer.takes = 0.01
-    reviewer.rights |= {("alice", WRITE)}
     await write(reviews)
     await asyncio.sleep(300)
     floods(*others(reviews, 4))
@@ -434,7 +432,6 @@ async def test_whoever_was_allowed_something_lately_does_not_wait_for_a_flood_of
 
 async def test_a_token_that_was_never_seen_waits_for_its_address_alone(reviews, reviewer, floods):
     reviewer.takes = 0.01
-    reviewer.rights |= {("alice", WRITE)}
     floods(*strangers(reviews, 4))
     await asyncio.sleep(5)
     for number in range(12):
@@ -443,8 +440,7 @@ async def test_a_token_that_was_never_seen_waits_for_its_address_alone(reviews, 
         assert await write(reviews, token=token) < 2
 
 
-async def test_trust_is_lost_ten_minutes_after_the_last_yes(reviews, reviewer, floods):
-    reviewer.rights |= {("alice", WRITE)}
+async def test_trust_is_lost_ten_minutes_after_the_last_yes(reviews, floods):
     await write(reviews)
     await asyncio.sleep(595)
     floods(*strangers(reviews, 20))
@@ -459,7 +455,6 @@ async def test_trust_is_lost_ten_minutes_after_the_last_yes(reviews, reviewer, f
 
 
 async def test_a_token_that_is_good_no_more_is_a_strangers(reviews, reviewer, floods):
-    reviewer.rights |= {("alice", WRITE)}
     await write(reviews)
     del reviewer.tokens["alices-token", AUDIENCE]
     assert await alice(reviews, trust=Trust.NOTHING) is None
@@ -479,7 +474,6 @@ async def test_a_token_that_is_good_no_more_is_a_strangers(reviews, reviewer, fl
 async def test_twenty_identities_without_rights_do_not_keep_an_operator_from_its_first_yes(
     reviews, reviewer, addresses, operator
 ):
-    reviewer.rights.add(("alice", READ))
 
     async def flood(number):
         caller, peer = replace(BOB, name=f"sa-{number}"), f"10.1.0.{number % addresses}"
@@ -506,8 +500,7 @@ async def test_twenty_identities_without_rights_do_not_keep_an_operator_from_its
     await asyncio.wait(flooding)
 
 
-async def test_a_denial_takes_no_trust_away(reviews, reviewer):
-    reviewer.rights.add(("alice", READ))
+async def test_a_denial_takes_no_trust_away(reviews):
     await alice(reviews)
     assert await may(reviews)
     assert not await may(reviews, access=replace(READ, verb="update"))

@@ -3,10 +3,17 @@
 import pytest
 
 from app.core.model.policy import Loop
-from tests.api.fakes import (
-    FakeProcess,
-)
+from tests.api.facts import healthy
+from tests.api.fakes import FakeProcess, FakeShoots
 from tests.api.streaming.listening import Harness
+
+
+@pytest.fixture
+def shoots():
+    """One shoot, all is well."""
+    found = FakeShoots()
+    found.add(healthy())
+    return found
 
 
 @pytest.fixture

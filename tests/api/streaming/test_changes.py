@@ -62,7 +62,7 @@ def watched(shoots, monkeypatch):
 
 
 async def test_a_change_of_a_shoot_is_told_within_a_tenth_of_a_second(harness, shoots):
-    shoots.add(healthy(), healthy(OTHER))
+    shoots.add(healthy(OTHER))
     client = await harness.listen()
     assert client.events == [], "it begins with what changes next"
     shoots.add(protected())
@@ -82,7 +82,6 @@ async def test_a_change_of_a_shoot_is_told_within_a_tenth_of_a_second(harness, s
 
 
 async def test_text_of_others_breaks_no_event(harness, shoots):
-    shoots.add(healthy())
     client = await harness.listen()
     hostile = 'line\nbreak \r "quoted" \x00 \u2028 ü\n\nevent: end'
     shoots.add(replace(healthy(), message=hostile))
@@ -92,7 +91,6 @@ async def test_text_of_others_breaks_no_event(harness, shoots):
 
 
 async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobody(harness, shoots):
-    shoots.add(healthy())
     client = await harness.listen()
     for number in range(20):
         again = replace(
@@ -105,7 +103,6 @@ async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobod
 
 
 async def test_many_signs_within_a_moment_are_one_probe_and_one_event(harness, shoots, monkeypatch):
-    shoots.add(healthy())
     client = await harness.listen()
     asked = watched(shoots, monkeypatch)
     for number in range(100):
@@ -119,7 +116,6 @@ async def test_many_signs_within_a_moment_are_one_probe_and_one_event(harness, s
 
 
 async def test_what_a_watch_shows_is_told_without_a_notice(harness, shoots):
-    shoots.add(healthy())
     client = await harness.listen()
     shoots.add(replace(healthy(), resources={KCM: workload(KCM, 0)}))
     harness.streams.seed_changed(SeedChange(Watched.DEPENDENTS, NAMESPACE))
@@ -129,7 +125,6 @@ async def test_what_a_watch_shows_is_told_without_a_notice(harness, shoots):
 
 @pytest.mark.parametrize("what", [Watched.MACHINES, Watched.SECRETS])
 async def test_what_is_no_part_of_a_shoot_makes_nobody_probe(harness, shoots, monkeypatch, what):
-    shoots.add(healthy())
     await harness.listen()
     asked = watched(shoots, monkeypatch)
     harness.streams.seed_changed(SeedChange(what, NAMESPACE))
@@ -139,18 +134,18 @@ async def test_what_is_no_part_of_a_shoot_makes_nobody_probe(harness, shoots, mo
 
 async def test_a_shoot_that_is_new_and_one_that_is_gone_are_told_once(harness, shoots):
     client = await harness.listen()
-    shoots.add(healthy())
-    harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
+    shoots.add(healthy(OTHER))
+    harness.note(NoticeKind.LIFECYCLE, OTHER)
     await harness.run(0.3)
     assert client.names == ["shoot"]
-    del shoots.known[NAMESPACE]
-    harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
+    del shoots.known[OTHER]
+    harness.note(NoticeKind.LIFECYCLE, OTHER)
     harness.note(NoticeKind.LIFECYCLE, "shoot--never--was")
     await harness.run(0.3)
-    harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
+    harness.note(NoticeKind.LIFECYCLE, OTHER)
     await harness.run(0.3)
     assert [(each.name, each.data) for each in client.events[1:]] == [
-        ("shoot-gone", {"namespace": NAMESPACE})
+        ("shoot-gone", {"namespace": OTHER})
     ]
 
 
@@ -210,7 +205,7 @@ async def test_a_recovery_that_runs_is_looked_at_each_second_until_it_has_ended(
 async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
     harness, shoots, overrides
 ):
-    shoots.add(healthy(), healthy(OTHER))
+    shoots.add(healthy(OTHER))
     client = await harness.listen()
     overrides.add(pause())
     await harness.run(0.3)
@@ -229,9 +224,8 @@ async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
 
 @pytest.mark.parametrize("of", [None, NAMESPACE], ids=["of all shoots", "of a shoot"])
 async def test_the_end_of_a_pause_names_who_asked_for_it_before_any_notice_does(
-    harness, shoots, overrides, of
+    harness, overrides, of
 ):
-    shoots.add(healthy())
     overrides.add(pause(of=of or HOME))
     client = await harness.listen()
     await overrides.end_pause(of, API_PAUSE, by="bob")
@@ -239,10 +233,7 @@ async def test_the_end_of_a_pause_names_who_asked_for_it_before_any_notice_does(
     assert [each["author"] for each in client.data("override")] == ["bob"]
 
 
-async def test_a_hold_begins_by_its_author_and_ends_by_who_asked_for_that(
-    harness, shoots, overrides
-):
-    shoots.add(healthy())
+async def test_a_hold_begins_by_its_author_and_ends_by_who_asked_for_that(harness, overrides):
     client = await harness.listen()
     overrides.add(asked := request(author="carol"))
     await harness.run(0.3)
@@ -252,10 +243,7 @@ async def test_a_hold_begins_by_its_author_and_ends_by_who_asked_for_that(
     assert told == [("hold", "carol"), ("hold", "bob")]
 
 
-async def test_a_pause_that_somebody_deleted_with_kubectl_was_ended_by_nobody(
-    harness, shoots, overrides
-):
-    shoots.add(healthy())
+async def test_a_pause_that_somebody_deleted_with_kubectl_was_ended_by_nobody(harness, overrides):
     overrides.add(pause())
     client = await harness.listen()
     overrides.clear()
@@ -267,7 +255,7 @@ async def test_a_pause_that_somebody_deleted_with_kubectl_was_ended_by_nobody(
 async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_each_shoot(
     harness, shoots, overrides
 ):
-    shoots.add(healthy(), healthy(OTHER))
+    shoots.add(healthy(OTHER))
     client = await harness.listen()
     overrides.add(pause(of=HOME))
     await harness.run(0.3)
@@ -276,8 +264,7 @@ async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_
     assert {each["namespace"] for each in client.data("shoot")} == {NAMESPACE, OTHER}
 
 
-async def test_what_is_not_shown_of_a_pause_is_no_event(harness, shoots, overrides):
-    shoots.add(healthy())
+async def test_what_is_not_shown_of_a_pause_is_no_event(harness, overrides):
     overrides.add(pause())
     client = await harness.listen()
     overrides.add(replace(pause(), id=replace(pause().id, version="2"), told_until=NOW))
@@ -285,10 +272,7 @@ async def test_what_is_not_shown_of_a_pause_is_no_event(harness, shoots, overrid
     assert client.events == []
 
 
-async def test_a_pause_beside_the_one_that_acts_shows_in_the_number_alone(
-    harness, shoots, overrides
-):
-    shoots.add(healthy())
+async def test_a_pause_beside_the_one_that_acts_shows_in_the_number_alone(harness, overrides):
     overrides.add(pause())
     client = await harness.listen()
     overrides.add(pause(name="night-shift", seconds=60))
@@ -303,9 +287,8 @@ async def test_a_pause_beside_the_one_that_acts_shows_in_the_number_alone(
 
 
 async def test_a_request_of_kubectl_is_an_operation_before_anybody_has_begun_it(
-    harness, shoots, scaling_runs, overrides
+    harness, scaling_runs, overrides
 ):
-    shoots.add(healthy())
     client = await harness.listen()
     scaling_runs.add(operation(OperationPhase.PENDING))
     overrides.add(request(done=False))
@@ -314,8 +297,7 @@ async def test_a_request_of_kubectl_is_an_operation_before_anybody_has_begun_it(
     assert [each["kind"] for each in client.data("override")] == ["hold"]
 
 
-async def test_the_end_of_a_pause_by_the_clock_is_told(harness, shoots, overrides):
-    shoots.add(healthy())
+async def test_the_end_of_a_pause_by_the_clock_is_told(harness, overrides):
     overrides.add(pause(seconds=10))
     client = await harness.listen()
     overrides.now = NOW + 11
@@ -358,8 +340,7 @@ async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(har
         (f"namespace={NAMESPACE}&kind=operation", {"operation"}),
     ],
 )
-async def test_filters_leave_out_the_rest(harness, shoots, scaling_runs, overrides, query, found):
-    shoots.add(healthy())
+async def test_filters_leave_out_the_rest(harness, scaling_runs, overrides, query, found):
     client = await harness.listen(query)
     overrides.add(pause())
     scaling_runs.add(operation())
@@ -368,8 +349,7 @@ async def test_filters_leave_out_the_rest(harness, shoots, scaling_runs, overrid
     assert set(client.names) == found
 
 
-async def test_attempts_are_told_to_those_who_ask_for_them_once_for_each_moment(harness, shoots):
-    shoots.add(healthy())
+async def test_attempts_are_told_to_those_who_ask_for_them_once_for_each_moment(harness):
     asked, usual = await harness.listen("kind=audit"), await harness.listen()
     for number in range(100):
         harness.given.audit.note(Attempt(f"r{number}", "PUT", "/x", "10.0.0.1", 403, caller="eve"))
@@ -385,7 +365,6 @@ async def test_a_process_with_the_weeder_alone_tells_of_the_weeder(
     harness, process, weeders, shoots
 ):
     process.loops = (Loop.WEEDER,)
-    shoots.add(healthy())
     client = await harness.listen()
     shoots.add(protected())
     weeders.add(service(recovery()))
@@ -396,7 +375,6 @@ async def test_a_process_with_the_weeder_alone_tells_of_the_weeder(
 
 
 async def test_nothing_is_drawn_while_nobody_listens(harness, shoots, monkeypatch):
-    shoots.add(healthy())
     asked = watched(shoots, monkeypatch)
     for _ in range(10):
         harness.look(NAMESPACE)

@@ -14,14 +14,7 @@ from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.weeding import End, Phase
-from tests.api.facts import (
-    HOME,
-    NAMESPACE,
-    NOW,
-    healthy,
-    pause,
-    protected,
-)
+from tests.api.facts import HOME, NAMESPACE, NOW, healthy, pause, protected
 from tests.api.streaming.listening import Harness
 from tests.api.streaming.test_changes import OTHER, operation, recovery, service
 
@@ -72,7 +65,6 @@ async def test_it_begins_only_when_it_would_miss_nothing_any_more(harness, shoot
 
 
 async def test_a_client_that_comes_back_is_told_what_it_missed_once(harness, shoots):
-    shoots.add(healthy())
     client = await harness.listen()
     await change(harness, shoots, "1")
     await client.leave()
@@ -86,7 +78,6 @@ async def test_a_client_that_comes_back_is_told_what_it_missed_once(harness, sho
 
 
 async def test_a_client_that_was_told_nothing_yet_can_resume_as_well(harness, shoots):
-    shoots.add(healthy())
     client = await harness.listen()
     assert client.last_id is not None
     await client.leave()
@@ -97,7 +88,7 @@ async def test_a_client_that_was_told_nothing_yet_can_resume_as_well(harness, sh
 async def test_a_filter_that_hides_everything_does_not_make_a_client_lose_its_place(
     harness, shoots
 ):
-    shoots.add(healthy(), healthy(OTHER))
+    shoots.add(healthy(OTHER))
     client = await harness.listen(f"namespace={OTHER}")
     first = client.last_id
     await change(harness, shoots, "hidden")
@@ -110,7 +101,7 @@ async def test_a_filter_that_hides_everything_does_not_make_a_client_lose_its_pl
 async def test_an_unknown_id_gets_a_gap_and_everything_as_it_is_now_then_what_changes(
     harness, shoots, scaling_runs, weeders, overrides, last_id
 ):
-    shoots.add(healthy(), protected(OTHER))
+    shoots.add(protected(OTHER))
     scaling_runs.add(operation(), operation(OperationPhase.DONE, name="op-2"))
     weeders.add(service(recovery(), recovery(phase=Phase.ENDED, ended=NOW, end=End.LOST)))
     overrides.add(pause())
@@ -130,8 +121,7 @@ async def test_an_unknown_id_gets_a_gap_and_everything_as_it_is_now_then_what_ch
     assert client.data("shoot")[-1]["message"] == "next"
 
 
-async def test_a_snapshot_that_broke_off_is_not_taken_for_a_whole_one(harness, shoots):
-    shoots.add(healthy())
+async def test_a_snapshot_that_broke_off_is_not_taken_for_a_whole_one(harness):
     client = await harness.listen(last_id="deadbeef-3")
     *inside, end = client.arrived
     assert [each.id for each in inside] == [None] * len(inside), "whoever loses it begins anew"
@@ -140,7 +130,7 @@ async def test_a_snapshot_that_broke_off_is_not_taken_for_a_whole_one(harness, s
 
 
 async def test_a_snapshot_has_what_the_filter_asks_for(harness, shoots, scaling_runs, overrides):
-    shoots.add(healthy(), healthy(OTHER))
+    shoots.add(healthy(OTHER))
     scaling_runs.add(operation())
     overrides.add(pause(of=HOME))
     client = await harness.listen(f"namespace={OTHER}", last_id="x")
@@ -151,7 +141,7 @@ async def test_a_snapshot_has_what_the_filter_asks_for(harness, shoots, scaling_
 
 async def test_a_snapshot_renders_no_shoot_anew(harness, shoots, monkeypatch):
     """A thousand of them would keep the event loop from all probes for 0.2 s, for each client."""
-    shoots.add(healthy(), healthy(OTHER))
+    shoots.add(healthy(OTHER))
     await harness.listen()
     monkeypatch.setattr(ProberView, "shoot_json", None)  # whoever calls it fails
     client = await harness.listen(last_id="x")
@@ -161,7 +151,6 @@ async def test_a_snapshot_renders_no_shoot_anew(harness, shoots, monkeypatch):
 async def test_a_snapshot_has_nothing_that_is_over(
     harness, shoots, scaling_runs, weeders, overrides
 ):
-    shoots.add(healthy())
     scaling_runs.add(operation())
     weeders.add(service(recovery()))
     overrides.add(pause())
@@ -176,8 +165,7 @@ async def test_a_snapshot_has_nothing_that_is_over(
     assert client.names == ["gap", "snapshot-end"]
 
 
-async def test_whoever_was_away_while_nobody_listened_gets_a_gap(harness, shoots):
-    shoots.add(healthy())
+async def test_whoever_was_away_while_nobody_listened_gets_a_gap(harness):
     client = await harness.listen()
     await client.leave()
     await harness.run(70)
@@ -188,8 +176,7 @@ async def test_whoever_was_away_while_nobody_listened_gets_a_gap(harness, shoots
 # What keeps it open.
 
 
-async def test_a_heartbeat_comes_after_15_seconds_of_silence_and_is_no_event(harness, shoots):
-    shoots.add(healthy())
+async def test_a_heartbeat_comes_after_15_seconds_of_silence_and_is_no_event(harness):
     client = await harness.listen()
     await harness.run(15.1)
     assert client.text.count(": heartbeat\n") == 1
@@ -232,7 +219,6 @@ async def test_attempts_are_for_those_who_may_read_the_audit(harness, authority,
 
 @pytest.mark.parametrize("kind", [ProblemType.FORBIDDEN, ProblemType.FEATURE_OFF])
 async def test_a_denial_ends_the_stream_within_a_minute(harness, shoots, authority, kind):
-    shoots.add(healthy())
     client = await harness.listen()
     authority.refuses = Problem(kind, "eve may not list shoots")
     await harness.run(61)
@@ -259,7 +245,6 @@ async def test_a_token_that_is_worth_nothing_any_more_ends_the_stream_within_a_m
 
 
 async def test_a_review_that_takes_long_holds_up_no_event(harness, shoots, authority, monkeypatch):
-    shoots.add(healthy())
     client = await harness.listen()
 
     async def slow(*_, again):
@@ -289,7 +274,6 @@ async def test_a_client_that_leaves_before_the_stream_began_is_forgotten(shoots)
 
 
 async def test_a_client_that_does_not_read_is_dropped_and_nobody_waits_for_it(harness, shoots):
-    shoots.add(healthy())
     slow, quick = await harness.listen(), await harness.listen()
     slow.reading.clear()
     for number in range(40):
@@ -305,7 +289,6 @@ async def test_a_client_that_does_not_read_is_dropped_and_nobody_waits_for_it(ha
 async def test_a_client_that_reads_too_slowly_is_dropped_when_what_it_needs_is_forgotten(
     harness, shoots
 ):
-    shoots.add(healthy())
     slow = await harness.listen()
     slow.reading.clear()
     await change(harness, shoots, "first")
@@ -340,9 +323,8 @@ async def test_a_loss_of_leadership_is_noticed_within_a_second_though_nobody_tel
     assert client.names == ["end"]
 
 
-async def test_leading_one_more_loop_makes_clients_begin_anew(harness, process, shoots):
+async def test_leading_one_more_loop_makes_clients_begin_anew(harness, process):
     process.stands_by = (Loop.PROBER,)
-    shoots.add(healthy())
     client = await harness.listen()
     process.stands_by = ()
     harness.streams.publisher.leadership_changed()
@@ -371,7 +353,6 @@ async def test_a_stream_that_has_not_begun_ends_as_well(shoots):
 
 
 async def test_a_client_that_does_not_read_does_not_hold_up_the_stop(harness, shoots):
-    shoots.add(healthy())
     client = await harness.listen()
     client.reading.clear()
     await change(harness, shoots, "unread")
@@ -383,7 +364,6 @@ async def test_a_client_that_does_not_read_does_not_hold_up_the_stop(harness, sh
 async def test_an_unexpected_failure_of_drawing_ends_the_streams_and_is_counted_and_mended(
     harness, shoots, monkeypatch
 ):
-    shoots.add(healthy())
     client = await harness.listen()
     with monkeypatch.context() as broken:
         broken.setattr(shoots, "status", lambda _: 1 / 0)
@@ -463,8 +443,7 @@ async def test_who_leads_one_of_two_loops_answers(harness, process, stands_by):
 # What the metrics say of it.
 
 
-async def test_a_stream_is_no_request_that_took_an_hour(harness, shoots):
-    shoots.add(healthy())
+async def test_a_stream_is_no_request_that_took_an_hour(harness):
     client = await harness.listen()
     await asyncio.sleep(3_600)
     await client.leave()

@@ -1,5 +1,6 @@
 """Flags and environment: Go's spellings, who wins, what each command takes, and what is refused with which words."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,10 @@ FILES = {
     ServeSettings: ("--prober-config-file=p", "--weeder-config-file=w"),
 }
 LOOPS = pytest.mark.parametrize("model", FILES, ids=lambda model: model.line.split()[1])
-REFUSED = yaml.safe_load((Path(__file__).parent / "refused_flags.yaml").read_text())
+REFUSED, KEPT = (
+    yaml.safe_load((Path(__file__).parent / f"{kind}_flags.yaml").read_text())
+    for kind in ("refused", "kept")
+)
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 TLS = ("--tls-cert-file=c", "--tls-private-key-file=k")
 PLAIN = ("--allow-plain-http",)
@@ -51,6 +55,16 @@ def settings(*words, model=ProberSettings, **environ):
     return read(*words, model=model, **environ).settings
 
 
+def taken(line):
+    """The command, flags and variables of a line, such as `weeder --dry-run POD_IP=10.0.0.1`; or else the prober's."""
+    words = shlex.split(line)
+    model = {"weeder": WeederSettings, "serve": ServeSettings}.get(words[0], ProberSettings)
+    words = words[model is not ProberSettings :]
+    variables = [each for each in words if each.partition("=")[0].isupper()]
+    flags = [each for each in words if each not in variables]
+    return model, flags, dict(each.split("=", 1) for each in variables)
+
+
 def warnings(*words, **environ):
     found = parse(["prober", "--config-file=f", *words], environ)
     assert isinstance(found, Read)
@@ -64,52 +78,9 @@ def mistakes(*words, model=ProberSettings, **environ):
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_a_wrong_flag_is_refused_with_its_exact_message(words):
-    assert mistakes(*words.split(" ")) == [REFUSED[words]]
-
-
-SHORT = ("--leader-elect-renew-deadline=500ms", "--leader-elect-retry-period=100ms")
-PACE = "--max-deletions-per-second"
-
-
-@pytest.mark.parametrize(
-    ("model", "words", "environ", "message"),
-    [
-        # never compared with those of the original
-        (
-            ProberSettings,
-            ["--zap-foo=1"],
-            {},
-            "--zap-foo: unknown flag; the nearest is --auth-mode",
-        ),
-        # a value that is a flag is not swallowed
-        (ProberSettings, ["--kubeconfig", "--dry-run"], {}, "--kubeconfig: needs a value"),
-        (
-            ProberSettings,
-            ["--leader-elect-lease-duration=900ms", *SHORT],
-            {},
-            "--leader-elect-lease-duration: must be at least 1s, not 900ms",
-        ),
-        (WeederSettings, [f"{PACE}=0"], {}, f"{PACE}: must be above 0, not 0"),
-        (ServeSettings, [f"{PACE}="], {}, f'{PACE}: must be a finite number, not ""'),
-        # a wrong variable is called by its own name
-        (
-            ProberSettings,
-            [],
-            {"DWD_KUBE_API_QPS": "many"},
-            'DWD_KUBE_API_QPS: must be a finite number, not "many"',
-        ),
-        (ProberSettings, [], {"POD_IP": "here"}, 'POD_IP: must be an IP address, not "here"'),
-        (
-            ProberSettings,
-            [],
-            {"DWD_API_BIND_ADDR": "x"},
-            'DWD_API_BIND_ADDR: must be HOST:PORT or :PORT, not "x"',
-        ),
-    ],
-)
-def test_what_is_wrong_is_called_as_the_operator_called_it(model, words, environ, message):
-    assert mistakes(*words, model=model, **environ) == [message]
+def test_what_is_wrong_is_refused_with_its_exact_message(words):
+    model, given, environ = taken(words)
+    assert mistakes(*given, model=model, **environ) == [REFUSED[words]]
 
 
 def test_two_dashes_end_the_flags():
@@ -147,44 +118,11 @@ def test_variables_of_ours_that_no_command_has_are_warned_of(environ, said):
     assert warnings(**environ) == said
 
 
-BOTH = {"POD_IP": "10.0.0.1", "DWD_ADVERTISE_ADDRESS": "10.0.0.2"}
-
-
-@pytest.mark.parametrize(
-    ("field", "words", "environ", "found"),
-    [
-        ("kube_api_qps", ["--kube-api-qps=0"], {}, "5.0"),
-        ("kube_api_burst", ["--kube-api-burst=0"], {}, "10"),
-        ("log_format", ["--zap-encoder", "console"], {"DWD_LOG_FORMAT": "json"}, "console"),
-        ("peer_url", ["--peer-url=https://dwd-weeder:8443/"], {}, "https://dwd-weeder:8443"),
-        ("peer_url", ["--peer-url="], {}, "None"),
-        ("advertise_address", ["--advertise-address=2001:DB8:0::1"], {}, "2001:db8::1"),
-        ("advertise_address", [], {"POD_IP": "2001:DB8:0::1"}, "2001:db8::1"),
-        ("advertise_address", [], BOTH, "10.0.0.2"),
-        ("advertise_address", ["--advertise-address=10.0.0.3"], BOTH, "10.0.0.3"),
-        ("advertise_address", [], {"POD_IP": ""}, "None"),
-        ("cors_allow_origin", ["--cors-allow-origin="], {}, "()"),
-        (
-            "cors_allow_origin",
-            [
-                "--cors-allow-origin=https://A.example.org:443, http://b:80,http://b,https://[2001:DB8::1]:8443"
-            ],
-            {},
-            "('https://a.example.org', 'http://b', 'https://[2001:db8::1]:8443')",
-        ),
-        ("trusted_proxies", ["--trusted-proxies="], {}, "()"),
-        (
-            "trusted_proxies",
-            ["--trusted-proxies=10.0.0.1, 10.1.0.0/16,2001:DB8::/32,"],
-            {},
-            "(IPv4Network('10.0.0.1/32'), IPv4Network('10.1.0.0/16'), IPv6Network('2001:db8::/32'))",
-        ),
-    ],
-)
-def test_a_value_is_kept_in_one_form_and_the_flag_wins_over_its_variable(
-    field, words, environ, found
-):
-    assert str(getattr(settings(*words, **environ), field)) == found
+@pytest.mark.parametrize("words", KEPT)
+def test_a_value_is_kept_in_one_form_and_the_flag_wins_over_its_variable(words):
+    model, given, environ = taken(words)
+    ((field, found),) = KEPT[words].items()
+    assert str(getattr(settings(*given, model=model, **environ), field)) == found
 
 
 @pytest.mark.parametrize(

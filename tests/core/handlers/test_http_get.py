@@ -9,7 +9,7 @@ import pytest
 from app.core.handlers.http_get import AGENT
 from app.core.model.endpoints import HttpGet, ProbeOutcome, Scheme
 from tests.core.handlers.targets import OK, at, handlers, probe, ran, serving
-from tests.core.kube.server import is_ended, server_context, until
+from tests.core.kube.server import Asked, is_ended, server_context, until
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
@@ -328,10 +328,6 @@ async def test_of_a_body_as_much_is_waited_for_as_the_kubelet_reads(sent, within
 # What is no answer
 
 
-async def silent(call):
-    await call.hang()
-
-
 async def early(call):
     del call  # the connection is closed
 
@@ -355,7 +351,7 @@ async def interim(call):
 
 
 @pytest.mark.parametrize("path", ["/lines", "/one"])
-@pytest.mark.parametrize("answer", [silent, early, drips, floods, interim])
+@pytest.mark.parametrize("answer", [Asked.hang, early, drips, floods, interim])
 async def test_what_brings_no_answer_in_time_is_a_failure(answer, path):
     async with serving(answer) as target:
         before = asyncio.get_running_loop().time()

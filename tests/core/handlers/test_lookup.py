@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import threading
 
 import pytest
 
@@ -11,34 +10,22 @@ from app.core.handlers.runs import HandlerRun, Lookup, NoAddress
 from app.core.model.endpoints import HttpGet, ProbeOutcome, TcpSocket
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, handlers, probe, serving
+from tests.core.kube.server import Asked
+from tests.support.resolver import HERE, Resolver
 
 pytestmark = pytest.mark.looptime(False)
-
-HERE = IpAddress(socket.AF_INET, "127.0.0.1")
-
-
-class Resolver:
-    """Is silent about some names until it is let go."""
-
-    def __init__(self, patch):
-        self.silence = threading.Event()
-        self.asked = []
-        patch.setattr(name_lookup, "look_up", self.resolve)
-
-    def resolve(self, host):
-        self.asked.append(host)
-        if host.startswith("slow"):
-            self.silence.wait(10)
-        if host == "nobody":
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return () if host == "nowhere" else (HERE,)
 
 
 @pytest.fixture
 def resolver(monkeypatch):
-    made = Resolver(monkeypatch)
+    made = Resolver()
+    made.answers = {
+        "nobody": socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+        "nowhere": (),
+    }
+    made.instead_of_the_systems(monkeypatch)
     yield made
-    made.silence.set()
+    made.end()
 
 
 def a_run(timeout=0.2):
@@ -54,14 +41,14 @@ async def addresses(names, host, run=None, within=5.0):
 @pytest.mark.parametrize(
     ("host", "found", "asked"),
     [
-        ("10.0.0.1", IpAddress(socket.AF_INET, "10.0.0.1"), []),
-        ("fd00::1", IpAddress(socket.AF_INET6, "fd00::1"), []),
+        ("10.0.0.1", (IpAddress(socket.AF_INET, "10.0.0.1"),), []),
+        ("fd00::1", (IpAddress(socket.AF_INET6, "fd00::1"),), []),
         ("example.org", HERE, ["example.org"]),
         ("1.2.3", HERE, ["1.2.3"]),
     ],
 )
 async def test_an_address_needs_no_lookup(resolver, host, found, asked):
-    assert await addresses(Lookup(), host) == (found,)
+    assert await addresses(Lookup(), host) == found
     assert resolver.asked == asked
 
 
@@ -84,10 +71,10 @@ async def test_a_lookup_that_was_not_begun_in_time_says_nothing_about_the_target
     with pytest.raises(TimeoutError):
         await addresses(names, "third", run, 0.2)
     assert run.late.outcome is ProbeOutcome.ERROR
-    resolver.silence.set()
+    resolver.open.set()
     await asyncio.gather(*slow)
     assert resolver.asked == ["slow0", "slow1"]  # nobody waits for the third any more
-    assert await addresses(names, "third") == (HERE,)
+    assert await addresses(names, "third") == HERE
 
 
 async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threads(
@@ -95,9 +82,9 @@ async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threa
 ):
     monkeypatch.setattr(name_lookup, "SLOW", 0.0)
     names, hosts = Lookup(threads=3), ["slow0", "slow1", "slow2"]
-    resolver.silence.set()
+    resolver.open.set()
     await asyncio.gather(*(addresses(names, host) for host in hosts))
-    resolver.silence.clear()
+    resolver.open.clear()
     runs = [a_run() for _ in hosts]
     late = (addresses(names, host, run, 0.2) for host, run in zip(hosts, runs, strict=True))
     assert all(await asyncio.gather(*late, return_exceptions=True))
@@ -105,9 +92,6 @@ async def test_names_that_were_slow_before_fail_again_as_many_as_there_are_threa
 
 
 async def test_after_the_lookup_it_is_the_connection_that_is_late(resolver):
-    async def silent(call):
-        await call.hang()
-
-    async with serving(silent) as target, handlers() as made:
+    async with serving(Asked.hang) as target, handlers() as made:
         found = await made.run(probe(HttpGet(target.port), 0.2), at("a.example"))
     assert found.message == "no connection within 0.2 s"

@@ -5,17 +5,16 @@ fail at once, each gate has its place and its lookup at once, and so a result.
 """
 
 import asyncio
-import threading
 from contextlib import asynccontextmanager
 
 import pytest
 
-from app.core import name_lookup
 from app.core.handlers.handlers import GATES
 from app.core.handlers.runs import GATE_THREADS, THREADS
 from app.core.model.endpoints import Effect, HttpGet, ProbeOutcome, TcpSocket
 from tests.core.handlers.targets import OK, at, handlers, probe, serving
-from tests.core.kube.server import until
+from tests.core.kube.server import Asked, until
+from tests.support.resolver import Resolver
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -26,13 +25,9 @@ def gate(handler, timeout=1):
     return probe(handler, timeout, effect=Effect.GATE_SCALE_DOWN)
 
 
-async def swallows(call):
-    await call.hang()
-
-
 async def test_no_probe_that_only_observes_keeps_one_that_gates_waiting():
     async with (
-        serving(swallows) as slow,
+        serving(Asked.hang) as slow,
         serving(OK) as well,
         handlers(runs=4) as made,
     ):
@@ -47,7 +42,7 @@ async def test_no_probe_that_only_observes_keeps_one_that_gates_waiting():
 
 
 async def test_a_run_ends_in_time_though_it_waited_and_is_no_failure_then():
-    async with serving(swallows) as slow, handlers(runs=1) as made:
+    async with serving(Asked.hang) as slow, handlers(runs=1) as made:
         loop = asyncio.get_running_loop()
         before = loop.time()
         first = asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 0.3), at()))
@@ -62,7 +57,7 @@ async def test_a_run_ends_in_time_though_it_waited_and_is_no_failure_then():
 
 
 async def test_a_run_that_is_cancelled_ends_and_gives_its_place_back():
-    async with serving(swallows) as slow, handlers(runs=1) as made:
+    async with serving(Asked.hang) as slow, handlers(runs=1) as made:
         run = asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 5), at()))
         await asyncio.sleep(0.05)
         run.cancel()
@@ -74,30 +69,20 @@ async def test_a_run_that_is_cancelled_ends_and_gives_its_place_back():
 
 
 async def test_gates_of_300_shoots_that_fail_at_once_all_say_so():
-    async with serving(swallows) as target, handlers() as made:
+    async with serving(Asked.hang) as target, handlers() as made:
         runs = (made.run(gate(HttpGet(target.port)), at(namespace=str(n))) for n in range(SHOOTS))
         found = await asyncio.gather(*runs)
     assert [each.outcome for each in found] == [ProbeOutcome.FAILURE] * SHOOTS
     assert {each.message for each in found} == {"no answer within 1 s"}
 
 
-@asynccontextmanager
-async def silent_names(patch):
-    """A resolver that knows `localhost`, and says nothing of any other name; which ones it was asked for."""
-    over, asked = threading.Event(), []
-    look_up = name_lookup.look_up
-
-    def resolve(host):
-        asked.append(host)
-        if host != "localhost":
-            over.wait(30)
-        return look_up("localhost")
-
-    patch.setattr(name_lookup, "look_up", resolve)
-    try:
-        yield asked
-    finally:
-        over.set()
+@pytest.fixture
+def asked(monkeypatch):
+    """The names that a resolver was asked for which says nothing of any but `localhost`."""
+    resolver = Resolver(lambda host: host != "localhost")
+    resolver.instead_of_the_systems(monkeypatch)
+    yield resolver.asked
+    resolver.end()
 
 
 @asynccontextmanager
@@ -119,10 +104,9 @@ async def may_probe(made, names, asked):
 OBSERVED = [f"observed-{n}.example" for n in range(4 * THREADS)]
 
 
-async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_waiting(monkeypatch):
+async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_waiting(asked):
     async with (
-        silent_names(monkeypatch) as asked,
-        serving(swallows) as target,
+        serving(Asked.hang) as target,
         handlers() as made,
         may_probe(made, OBSERVED, asked),
     ):
@@ -137,9 +121,8 @@ async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_wait
     )
 
 
-async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups(monkeypatch):
+async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups(asked):
     async with (
-        silent_names(monkeypatch) as asked,
         handlers() as made,
         may_probe(made, OBSERVED, asked),
     ):

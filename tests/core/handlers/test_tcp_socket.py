@@ -9,16 +9,12 @@ from app.core import name_lookup
 from app.core.model.endpoints import ProbeOutcome, TcpSocket
 from app.core.name_lookup import IpAddress
 from tests.core.handlers.targets import at, free_port, handlers, probe, ran, serving
-from tests.core.kube.server import until
+from tests.core.kube.server import Asked, until
 
 pytestmark = pytest.mark.looptime(False)
 
 SUCCESS, FAILURE, ERROR = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.ERROR
 NOBODY = tuple(IpAddress(socket.AF_INET, text) for text in ("127.0.0.1", "127.0.0.2"))
-
-
-async def hears(call):
-    await call.hang()
 
 
 @pytest.fixture
@@ -70,7 +66,7 @@ async def test_a_name_that_has_no_address_is_a_failure():
 
 async def test_the_second_address_of_a_name_is_tried_when_the_first_refuses(monkeypatch):
     monkeypatch.setattr(name_lookup, "look_up", lambda _: NOBODY)
-    async with serving(hears, host="127.0.0.2") as target:
+    async with serving(Asked.hang, host="127.0.0.2") as target:
         assert (await ran(TcpSocket(target.port), at("two.example"))).outcome is SUCCESS
 
 
@@ -89,7 +85,7 @@ async def test_the_first_address_may_not_take_the_time_of_the_second(monkeypatch
 
 
 async def test_no_socket_stays_open_whatever_happens(swallowing):
-    async with serving(hears) as target, handlers() as made:
+    async with serving(Asked.hang) as target, handlers() as made:
         for port in (target.port, free_port(), swallowing):
             await made.run(probe(TcpSocket(port), 0.2), at())
         await until(lambda: not target.open)

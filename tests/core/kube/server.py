@@ -61,8 +61,9 @@ class Asked:
     async def end_stream(self) -> None:
         await self.raw(b"0\r\n\r\n")
 
-    def cut(self) -> None:
+    async def cut(self) -> None:
         self.writer.transport.abort()
+        raise EOFError
 
     async def hang(self) -> None:
         """Says nothing more until the other side says something, or has gone."""

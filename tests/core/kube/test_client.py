@@ -27,7 +27,7 @@ from app.core.kube.connections import ByteBudget, ConnectionPool, RequestedRight
 from app.core.kube.decoding import shoot_objects
 from app.core.kube.kubeconfig import ClientCertificate
 from app.core.metrics import Metrics
-from tests.core.kube.server import AUTHORITY, is_ended, server_context, serving, until
+from tests.core.kube.server import AUTHORITY, Asked, is_ended, server_context, serving, until
 from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
@@ -161,7 +161,7 @@ async def ill(asked):
 
 async def cut(asked):
     await asked.raw(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"gitVersion"')
-    asked.cut()
+    await asked.cut()
 
 
 PAGE, BOMB = b"<html><script>planted</script></html>", gzip.compress(b"0" * 10_000_000)
@@ -303,10 +303,7 @@ async def test_what_decoding_takes_is_charged():
 
 
 async def test_a_silent_server_costs_its_time_limit_once():
-    async def silent(asked):
-        await asked.hang()
-
-    async with serving(silent) as server, channel_to(server) as channel:
+    async with serving(Asked.hang) as server, channel_to(server) as channel:
         with pytest.raises(Unreachable):
             await ask(channel)
         assert len(server.asked) == 1  # the connection was new: that was the second chance already
@@ -324,8 +321,7 @@ async def second_turn_is_swallowed(asked):
 
 async def second_turn_is_cut(asked):
     if asked.connection == 1 and asked.turn == 2:
-        asked.cut()
-        return
+        await asked.cut()
     await asked.answer(VERSION)
 
 
@@ -403,8 +399,7 @@ async def switched(channel):
 def raw(data):
     async def answer(asked):
         await asked.raw(data)
-        asked.cut()
-        raise EOFError
+        await asked.cut()
 
     return answer
 

@@ -2,13 +2,10 @@
 
 import asyncio
 import socket
-import threading
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
-from app.core import name_lookup
 from app.core.errors import (
     AddressForbidden,
     CertificateUntrusted,
@@ -22,11 +19,12 @@ from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.name_lookup import IpAddress
 from tests.core.kube import test_shoot
-from tests.core.kube.server import serving, until
+from tests.core.kube.server import Asked, serving, until
 from tests.core.kube.test_kubeconfig import NAMESPACE
 from tests.core.kube.test_shoot import api, kubeconfig
 from tests.core.kube.test_shoot import secret as internal
 from tests.support.certs import Authority
+from tests.support.resolver import Resolver
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -56,42 +54,24 @@ async def version(connector, server, within=1.0, **more):
     return await (await connector.connect(external(server, **more))).version(within=within)
 
 
-async def hangs(asked):
-    await asked.hang()
-
-
 @pytest.fixture
 def dns(monkeypatch):
     """The DNS: addresses by name, and who asked; loopback is allowed, but for 127.0.0.2."""
-    found = Dns()
-    monkeypatch.setattr(name_lookup, "look_up", found)
+    found = Resolver(lambda _: False)
+    found.instead_of_the_systems(monkeypatch)
     monkeypatch.setattr(kubeconfig_module, "is_forbidden", lambda text: text != "127.0.0.1")
     yield found
-    found.open.set()
+    found.end()
 
 
-class Dns:
-    def __init__(self):
-        self.answers: dict[str, Any] = {NAME: ["127.0.0.1"]}
-        self.asked = []
-        self.hangs = False
-        self.open = threading.Event()
-
-    def __call__(self, host):
-        self.asked.append(host)
-        if self.hangs:
-            assert self.open.wait(10)
-        answer = self.answers[host]
-        if isinstance(answer, Exception):
-            raise answer
-        found = answer.pop(0) if isinstance(answer[0], list) else answer
-        return tuple(IpAddress(socket.AF_INET, each) for each in found)
+def addresses(*texts):
+    return tuple(IpAddress(socket.AF_INET, each) for each in texts)
 
 
 @pytest.mark.parametrize("times", [{"within": 0.2}, {"within": 60.0, "probe_timeout": 0.2}])
 async def test_an_attempt_ends_when_its_time_or_that_of_the_probe_is_over(times):
     within, began = times.pop("within"), asyncio.get_running_loop().time()
-    async with serving(hangs) as server, connecting(**times) as connector:
+    async with serving(Asked.hang) as server, connecting(**times) as connector:
         with pytest.raises(Unreachable) as caught:
             await version(connector, server, token="canary-77", within=within)
     assert type(caught.value) is Unreachable
@@ -131,7 +111,7 @@ async def test_the_routes_of_a_shoot_are_two_clusters_with_credentials_of_their_
 async def test_what_a_shoot_has_open_ends_where_it_is_forgotten_and_on_one_route_where_its_ca_is_new(
     new,
 ):
-    async with serving(hangs) as outer, serving(api()) as inner, connecting() as connector:
+    async with serving(Asked.hang) as outer, serving(api()) as inner, connecting() as connector:
         await (await connector.connect(internal(inner))).version()
         waiting = asyncio.ensure_future(version(connector, outer, within=5.0))
         await until(lambda: outer.asked)
@@ -192,7 +172,7 @@ async def test_an_ipv6_literal_is_connected_to():
 
 
 async def test_only_the_allowed_addresses_of_a_name_are_connected_to(dns):
-    dns.answers[NAME] = ["127.0.0.2", "127.0.0.1", "127.0.0.3"]
+    dns.answers[NAME] = addresses("127.0.0.2", "127.0.0.1", "127.0.0.3")
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
         async with inside(server) as touched:
             assert (
@@ -220,7 +200,7 @@ async def inside(server):
 
 
 async def test_a_name_that_changes_between_check_and_connection_changes_nothing(dns):
-    dns.answers[NAME] = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1"]]
+    dns.answers[NAME] = map(addresses, ("127.0.0.1", "127.0.0.2", "127.0.0.1"))
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
         async with inside(server) as touched:
             shoot = await connector.connect(external(Named(server.port)))
@@ -234,14 +214,12 @@ async def test_a_name_that_changes_between_check_and_connection_changes_nothing(
 
 
 async def test_the_certificate_must_have_the_name_and_not_the_address(dns):
-    dns.answers["other.example"] = ["127.0.0.1"]
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
         with pytest.raises(CertificateUntrusted):
             await version(connector, Named(server.port, "other.example"))
 
 
 async def test_the_internal_route_may_lead_wherever_its_own_rule_allows(dns):
-    dns.answers[NAME] = ["127.0.0.1"]
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
         shoot = await connector.connect(internal(Named(server.port)))
         assert await shoot.version() == await shoot.version()
@@ -263,7 +241,7 @@ async def test_a_name_without_address_is_unresolved_on_both_routes(dns, code, ro
 
 @pytest.mark.parametrize("route", list(Route))
 async def test_a_resolver_that_hangs_says_nothing_about_the_path(dns, route):
-    dns.hangs = True
+    dns.silent = lambda _: True
     secret = SecretView(NAMESPACE, "1", kubeconfig(Named(443)), route)
     async with connecting(ExternalServerPolicy()) as connector:
         with pytest.raises(NameUnresolved, match="not resolved in time"):
@@ -276,7 +254,7 @@ async def test_a_resolver_that_hangs_says_nothing_about_the_path(dns, route):
 
 @pytest.mark.parametrize(("seconds", "blamed"), [(0.45, NameUnresolved), (0.1, Unreachable)])
 async def test_a_resolver_that_took_most_of_the_time_and_no_other_is_to_blame(dns, seconds, blamed):
-    dns.hangs = True
+    dns.silent = lambda _: True
     async with swallowing(NAME) as where, connecting(ExternalServerPolicy()) as connector:
         asyncio.get_running_loop().call_later(seconds, dns.open.set)
         with pytest.raises(blamed) as caught:

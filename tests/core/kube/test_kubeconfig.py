@@ -295,6 +295,8 @@ BOMB = b"a: &a [x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n"
         b"a: !!python/object/apply:os.system ['" + CANARY.encode() + b"']",
         b"a: !custom x",
         b"a: !!str x",
+        b"a: !!bool " + CANARY.encode(),
+        b"a: !!timestamp " + CANARY.encode(),
         b"%YAML 1.1\n--- a",
         b"a: [" + b"b," * 1_000 + b"]",
         b"--- a\n--- b",

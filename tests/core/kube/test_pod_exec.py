@@ -18,7 +18,7 @@ from app.core.kube import pods
 from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight
 from app.core.kube.pods import ContainerExec
-from tests.core.kube.server import api_at, serving, until
+from tests.core.kube.server import Asked, api_at, serving, until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -49,6 +49,13 @@ async def agree(asked, *messages, protocol="v5.channel.k8s.io", extra=""):
     await asked.hang()
 
 
+def agreeing(*messages, **more):
+    async def handler(asked):
+        await agree(asked, *messages, **more)
+
+    return handler
+
+
 async def frames(execs, *command):
     async with execs.open("ns", "pod", "main", command or ("true",)) as opened:
         return [tuple(frame) async for frame in opened]
@@ -63,10 +70,10 @@ CLOSE = message(b"\x03\xe8", 8)
 
 
 async def test_it_asks_for_the_upgrade_with_the_command_word_by_word():
-    async def handler(asked):
-        await agree(asked, message(WELL), CLOSE)
-
-    async with serving(handler) as server, execs_at(server) as (execs, metrics):
+    async with (
+        serving(agreeing(message(WELL), CLOSE)) as server,
+        execs_at(server) as (execs, metrics),
+    ):
         await frames(execs, "/bin/sh", "-c", "a b&command=c#d+%41")
         (asked,) = server.asked
     assert metrics.requests.labels("seed", "GET", "101")._value.get() == 1
@@ -84,11 +91,12 @@ async def test_it_asks_for_the_upgrade_with_the_command_word_by_word():
 
 @pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "v4.channel.k8s.io"])
 async def test_frames_come_as_they_are(protocol):
-    async def handler(asked):
-        said = message(b"\x01"), message(b"\x01out"), message(b"", 9), message(WELL), CLOSE
-        await agree(asked, *said, protocol=protocol)
-
-    assert await outcome(handler) == [(1, b""), (1, b"out"), (3, WELL[1:])]
+    said = message(b"\x01"), message(b"\x01out"), message(b"", 9), message(WELL), CLOSE
+    assert await outcome(agreeing(*said, protocol=protocol)) == [
+        (1, b""),
+        (1, b"out"),
+        (3, WELL[1:]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,22 +114,15 @@ async def test_frames_come_as_they_are(protocol):
 )
 async def test_what_is_no_stream_of_frames_is_refused(said, error, monkeypatch):
     monkeypatch.setattr(pods, "MOST_OUTPUT", 2_000 * 60)
-
-    async def handler(asked):
-        await agree(asked, *said)
-
     with pytest.raises(error) as caught:
-        await outcome(handler)
+        await outcome(agreeing(*said))
     assert getattr(caught.value, "limit", "size") == "size"
 
 
 @pytest.mark.parametrize("protocol", ["channel.k8s.io", "base64.channel.k8s.io", ""])
 async def test_a_protocol_that_does_not_tell_the_exit_code_is_refused(protocol):
-    async def handler(asked):
-        await agree(asked, message(WELL), protocol=protocol)
-
     with pytest.raises(BadAnswer, match="no protocol"):
-        await outcome(handler)
+        await outcome(agreeing(message(WELL), protocol=protocol))
 
 
 async def test_a_refusal_whose_words_never_end_ends():
@@ -137,12 +138,8 @@ async def test_a_refusal_whose_words_never_end_ends():
 
 async def test_an_answer_that_does_not_come_ends(monkeypatch):
     monkeypatch.setattr(pods, "WITHIN", 0.2)
-
-    async def handler(asked):
-        await asked.hang()
-
     with pytest.raises(Unreachable):
-        await outcome(handler)
+        await outcome(Asked.hang)
 
 
 async def endless(asked):

@@ -24,7 +24,7 @@ from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight
 from app.core.kube.reviews import Reviewer
 from app.core.model.callers import Access, Caller
-from tests.core.kube.server import api_of, until
+from tests.core.kube.server import Asked, api_of, until
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -236,7 +236,7 @@ def soon(monkeypatch):
 
 
 async def test_a_review_ends_after_its_time_also_where_it_is_tried_twice(soon):
-    async with reviewer_on(World(lambda asked: asked.hang())) as (reviewer, _):
+    async with reviewer_on(World(Asked.hang)) as (reviewer, _):
         began = asyncio.get_running_loop().time()
         with pytest.raises(Unreachable):
             await reviewer.authenticate(CANARY)
@@ -270,8 +270,7 @@ async def test_dead_connections_cost_a_second_try_and_no_failure():
 
         async def cut_the_old_ones(asked):
             if asked.connection <= 3:
-                asked.cut()
-                raise EOFError
+                await asked.cut()
             await asked.answer(good_token(), 201)
 
         world.answer = cut_the_old_ones
@@ -280,11 +279,7 @@ async def test_dead_connections_cost_a_second_try_and_no_failure():
 
 
 async def test_a_server_that_is_away_is_asked_twice_and_no_more():
-    async def cut(asked):
-        asked.cut()
-        raise EOFError
-
-    world = World(cut)
+    world = World(Asked.cut)
     async with reviewer_on(world) as (reviewer, _):
         with pytest.raises(Unreachable):
             await reviewer.authenticate(CANARY)

@@ -42,29 +42,18 @@ def deployment(replicas=1, version=5):
     return thing(KCM.name, version, kind="Deployment", spec={"replicas": replicas}, status={})
 
 
-def cluster(name=NS, version=5, shoot=None):
-    return {
-        "metadata": {"name": name, "resourceVersion": str(version)},
-        "spec": {"shoot": {"spec": {}} if shoot is None else shoot, "cloudProfile": {"a": [1]}},
-    }
-
-
 class World:
     """A seed's API server in a few lines: lists, one stream for each watch, single objects, reviews."""
 
     def __init__(self):
         self.lists = {
-            "clusters": ("Cluster", [cluster()]),
-            "machines": (
-                "Machine",
-                [thing("m1", 1, status={"currentStatus": {"phase": "Running"}})],
-            ),
+            "clusters": ("Cluster", [thing(NS, 5, "", spec={"shoot": {"spec": {}}})]),
+            "machines": ("Machine", [thing("m1", 1)]),
             "secrets": ("Secret", [thing("kubeconfig-secret", 1, data={"kubeconfig": "YQ=="})]),
             "deployments": ("Deployment", [deployment()]),
             "scalers": ("Scaler", [thing("thing", 1)]),
         }
         self.objects = {}
-        self.streams = set()
 
     async def handle(self, asked):
         if asked.path == "/apis/example.org/v1":
@@ -74,14 +63,10 @@ class World:
             ]
             await asked.answer({"kind": "APIResourceList", "resources": resources})
         elif "watch" in asked.query:
-            await self.stream(asked)
+            await asked.begin_stream()
+            await asked.hang()
         else:
             await self.get(asked)
-
-    async def stream(self, asked):
-        self.streams.add(asked.path)
-        await asked.begin_stream()
-        await asked.hang()
 
     async def get(self, asked):
         if asked.path in self.objects:
@@ -93,18 +78,14 @@ class World:
 
 
 @asynccontextmanager
-async def seed_of(world, *, started=True, qps=1000.0, burst=1000, **more):
-    async with api_of(world.handle, qps=qps, burst=burst, **more) as (api, server):
+async def seed_of(world, *, qps=1000.0, burst=1000):
+    async with api_of(world.handle, qps=qps, burst=burst) as (api, server):
         tasks = Tasks(api.clock)
         seed: Any = SeedCluster(api, POLICY, tasks, Random(1))
         seed.server, seed.api, seed.metrics = server, api, api.metrics
         seed.changes = []
         seed.subscribe(seed.changes.append)
         try:
-            if started:
-                await seed.start()
-                await until(lambda: all(seed.watch_state(what).synced for what in Watched))
-                await until(lambda: len(world.streams) == 5)
             yield seed
         finally:
             await seed.close()
@@ -113,12 +94,14 @@ async def seed_of(world, *, started=True, qps=1000.0, burst=1000, **more):
 
 async def test_one_watch_each_by_name_over_all_namespaces():
     async with seed_of(World()) as seed:
-        watched = {
-            asked.path: asked.query.get("fieldSelector")
-            for asked in seed.server.asked
-            if "watch" in asked.query
-        }
-        assert watched == {
+        await seed.start()
+
+        def watched():
+            asked = [each for each in seed.server.asked if "watch" in each.query]
+            return {each.path: each.query.get("fieldSelector") for each in asked}
+
+        await until(lambda: len(watched()) == 5)
+        assert watched() == {
             "/apis/extensions.gardener.cloud/v1alpha1/clusters": None,
             "/apis/machine.sapcloud.io/v1alpha1/machines": None,
             "/api/v1/secrets": "metadata.name=kubeconfig-secret",
@@ -169,7 +152,7 @@ async def test_a_dependent_whose_kind_is_not_served_or_may_not_be_listed_holds_u
     path, status, says
 ):
     world = refusing(path, status)
-    async with seed_of(world, started=False) as seed:
+    async with seed_of(world) as seed:
         await seed.start()
         await until(lambda: seed.unavailable(SCALER))
         await until(lambda: all(seed.watch_state(what).synced for what in Watched))
@@ -185,7 +168,7 @@ async def test_a_dependent_whose_kind_is_not_served_or_may_not_be_listed_holds_u
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
 @pytest.mark.usefixtures("impatient")
 async def test_a_dependent_that_cannot_be_listed_now_is_waited_for(status):
-    async with seed_of(refusing("/apis/example.org/v1", status), started=False) as seed:
+    async with seed_of(refusing("/apis/example.org/v1", status)) as seed:
         await seed.start()
         await until(lambda: seed.watch_state(Watched.CLUSTERS).synced)
         await until(lambda: len([a for a in seed.server.asked if "example.org" in a.path]) > 5)
@@ -197,7 +180,7 @@ async def test_a_dependent_that_cannot_be_listed_now_is_waited_for(status):
 async def test_where_no_dependent_may_be_listed_all_of_them_are_waited_for():
     world = refusing("/apis/example.org/v1", 403)
     world.refused["/apis/apps/v1"] = 403
-    async with seed_of(world, started=False) as seed:
+    async with seed_of(world) as seed:
         await seed.start()
         await until(lambda: seed.unavailable(SCALER) and seed.unavailable(KCM))
         assert not seed.watch_state(Watched.DEPENDENTS).synced
@@ -209,7 +192,7 @@ async def test_the_scan_for_forgotten_objects_passes_over_what_is_not_served_or_
     forgotten["metadata"]["annotations"] = {ann.MELTDOWN: ""}
     bad = {"metadata": {"name": "bad", "annotations": {"a": 1}}}
     world.lists["deployments"] = ("PartialObjectMetadata", [bad, forgotten])
-    async with seed_of(world, started=False) as seed:
+    async with seed_of(world) as seed:
         assert await seed.unconfigured() == (f"{NS}/Deployment/forgotten",)
 
 
@@ -218,7 +201,7 @@ async def test_what_is_nested_too_deeply_and_no_object_at_all_is_a_bad_answer():
         async def get(self, asked):
             await asked.answer(b'{"metadata": 7, "deep": %s%s}' % (b"[" * 1_500, b"]" * 1_500))
 
-    async with seed_of(Deep(), started=False) as seed:
+    async with seed_of(Deep()) as seed:
         with pytest.raises(BadAnswer, match="cannot be decoded"):
             await seed.read_cluster(NS)
 
@@ -231,7 +214,7 @@ async def test_a_spare_read_is_not_made_where_others_may_need_the_budget():
         path: deployment(3, 79),
         scale: {"kind": "Scale", **thing("thing", 80, spec={"replicas": 2}, status={})},
     }
-    async with seed_of(world, started=False, qps=0.001, burst=12) as seed:
+    async with seed_of(world, qps=0.001, burst=12) as seed:
         await seed.read_scale(NS, SCALER)  # finds out the plural, once
         used = len(seed.server.asked)
         for _ in range(7 - used):
@@ -250,7 +233,7 @@ async def test_a_spare_read_is_not_made_where_others_may_need_the_budget():
 async def test_machines_are_read_live_in_consistent_pages_up_to_a_number(monkeypatch):
     world = World()
     world.lists["machines"] = ("Machine", [thing(f"m{i}", 1) for i in range(1100)])
-    async with seed_of(world, started=False) as seed:
+    async with seed_of(world) as seed:
         assert len(await seed.read_machines(NS, urgent=True)) == 1100
         assert [asked.query.get("continue") for asked in seed.server.asked] == [None, "500", "1000"]
         assert f"/namespaces/{NS}/machines" in seed.server.asked[0].path
@@ -268,7 +251,7 @@ async def test_an_urgent_read_of_a_seed_that_hangs_is_given_up_soon(monkeypatch)
         async def get(self, asked):
             await asked.hang()
 
-    async with seed_of(Hanging(), started=False) as seed, asyncio.timeout(2):
+    async with seed_of(Hanging()) as seed, asyncio.timeout(2):
         with pytest.raises(Unreachable):
             await seed.read_cluster(NS, urgent=True)
 

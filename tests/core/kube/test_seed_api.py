@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 
 import pytest
@@ -37,23 +37,6 @@ class World:
         await asked.answer({"kind": "Status", "status": "Success"})
 
 
-class Starting:
-    """Counts how often it is asked; refuses from a number on."""
-
-    def __init__(self, refuses_from=None):
-        self.asked = 0
-        self._refuses_from = refuses_from
-
-    def __call__(self):
-        self.asked += 1
-        if self._refuses_from is not None and self.asked >= self._refuses_from:
-            raise LeadershipLost("another instance leads")
-
-
-async def delete(api, starting):
-    await api.call(DELETION, lambda _: None, Budget.PACED, starting=starting)
-
-
 async def watch(api):
     async with api.watch(replace(DELETION, method="GET"), silence=1.0) as lines:
         return [line async for line in lines]
@@ -74,44 +57,33 @@ async def test_watches_and_commands_are_begun_again_with_the_token_that_is_read_
     assert world.executed == 1
 
 
-async def test_who_starts_it_is_asked_before_it_is_sent():
-    world, starting = World(), Starting()
-    async with api_of(world.handle) as (api, _):
-        await delete(api, starting)
-    assert (starting.asked, world.executed) == (1, 1)
+@pytest.mark.parametrize(
+    ("knows", "read_again", "refuses_from", "raises", "started", "sent", "executed"),
+    [
+        pytest.param("t1", None, 9, None, 1, 1, 1, id="who starts it is asked before it is sent"),
+        pytest.param("t1", None, 1, LeadershipLost, 1, 0, 0, id="what is refused then is not sent"),
+        pytest.param("t2", "t2", 9, None, 2, 2, 1, id="after a 401 it is asked once more"),
+        pytest.param("t2", "t2", 2, LeadershipLost, 2, 1, 0, id="and may be refused then"),
+        pytest.param(
+            "t2", None, 9, Unauthorized, 1, 1, 0, id="a 401 to the same credentials ends it"
+        ),
+    ],
+)
+async def test_who_starts_a_request_is_asked_before_each_send(
+    knows, read_again, refuses_from, raises, started, sent, executed
+):
+    world, asked = World(knows), 0
 
+    def starting():
+        nonlocal asked
+        asked += 1
+        if asked >= refuses_from:
+            raise LeadershipLost("another instance leads")
 
-async def test_what_is_refused_then_is_not_sent():
-    async with api_of(World().handle) as (api, server):
-        with pytest.raises(LeadershipLost):
-            await delete(api, Starting(refuses_from=1))
-        assert server.asked == []
-
-
-async def test_after_a_401_it_is_asked_again_before_the_second_send():
-    world, starting = World("t2"), Starting()
-    async with api_of(world.handle, "t2") as (api, server):
-        await delete(api, starting)
-        assert len(server.asked) == 2
-    assert (starting.asked, world.executed) == (2, 1)
-
-
-async def test_leadership_that_was_lost_while_a_401_came_back_ends_the_request():
-    world = World("t2")
-    async with api_of(world.handle, "t2") as (api, server):
-        with pytest.raises(LeadershipLost):
-            await delete(api, Starting(refuses_from=2))
-        assert len(server.asked) == 1
-    assert world.executed == 0
-
-
-async def test_a_401_to_credentials_that_are_still_the_same_is_not_asked_for_again():
-    starting = Starting()
-    async with api_of(World("t2").handle) as (api, server):
-        with pytest.raises(Unauthorized):
-            await delete(api, starting)
-        assert len(server.asked) == 1
-    assert starting.asked == 1
+    async with api_of(world.handle, read_again) as (api, server):
+        with pytest.raises(raises) if raises else nullcontext():
+            await api.call(DELETION, lambda _: None, Budget.PACED, starting=starting)
+        assert (asked, len(server.asked), world.executed) == (started, sent, executed)
 
 
 async def test_a_silent_watch_is_given_up():

@@ -20,7 +20,7 @@ from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import NodeView, SecretView
-from tests.core.kube.server import AUTHORITY, page_of, serving, until
+from tests.core.kube.server import AUTHORITY, Asked, page_of, serving, until
 from tests.core.kube.test_kubeconfig import NAMESPACE, config
 from tests.support.certs import Authority
 
@@ -268,10 +268,7 @@ async def test_a_refused_kubeconfig_is_counted_once_and_closes_what_was_open():
 
 
 async def test_one_silent_shoot_does_not_keep_another_one_waiting():
-    async def silent(asked):
-        await asked.hang()
-
-    async with serving(silent) as dead, serving(api()) as alive, connecting() as connector:
+    async with serving(Asked.hang) as dead, serving(api()) as alive, connecting() as connector:
         waiting = [
             asyncio.ensure_future(
                 (await connector.connect(SecretView(f"dead-{i}", "1", kubeconfig(dead)))).version()

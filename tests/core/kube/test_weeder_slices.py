@@ -97,41 +97,36 @@ async def test_a_new_list_in_which_nothing_differs_names_no_service():
         assert [each.changed for each in seed.heard.relisted] == [(ETCD, API), ()]
 
 
-async def since_of(seed):
-    await asyncio.sleep(120)
-    assert len(seed.heard.relisted) == 2
-    return seed.heard.relisted[1].since - seed.began
+FIRST, THEN, LAST = listed(SLICES, down()), listed(SLICES, more="x"), listed(SLICES, up(version=9))
+MISSED = {
+    "an event is a line": ([], [[7, BURST[0], 5, Unreachable("cut")], Expired("410"), [ENDS]], 7),
+    "so is a bookmark": ([], [[7, bookmark(30), 5, Unreachable("cut")], Expired("410"), [ENDS]], 7),
+    "that a stream opens which then says that it is too late proves nothing": (
+        [],
+        [[7, BURST[0], 10], [30, EXPIRED_EVENT], [ENDS]],
+        7,
+    ),
+    "nor does a list that failed on its way": (
+        [FIRST, THEN, Unreachable("cut"), LAST],
+        [[7, BURST[0], EXPIRED_EVENT], [ENDS]],
+        7,
+    ),
+    "without a line it is when the list was sent": (
+        [listed(SLICES, down(), more="x"), listed(SLICES), LAST],
+        [[20], [EXPIRED_EVENT], [ENDS]],
+        0,
+    ),
+}
 
 
-@pytest.mark.parametrize("line", [BURST[0], bookmark(30)], ids=["event", "bookmark"])
-async def test_nothing_was_missed_until_the_last_line(line):
-    async with seed_on(watched([7, line, 5, Unreachable("cut")], Expired("410"), [ENDS])) as s:
-        assert await since_of(s) == pytest.approx(7, abs=0.01)
-
-
-async def test_that_a_stream_opens_proves_nothing_when_it_then_says_that_it_is_too_late():
-    watches = [[7, BURST[0], 10], [30, EXPIRED_EVENT], [ENDS]]
-    async with seed_on(watched(*watches)) as seed:
-        assert await since_of(seed) == pytest.approx(7, abs=0.01)
-
-
-async def test_without_a_line_nothing_was_missed_until_the_list_was_sent():
-    pages = [listed(SLICES, down(), more="x"), listed(SLICES), listed(SLICES, up(version=9))]
-    async with seed_on(watched([20], [EXPIRED_EVENT], [ENDS], lists=pages, delay=2)) as seed:
-        assert await since_of(seed) == 0.0
-
-
-async def test_a_list_that_failed_on_its_way_does_not_count_as_heard():
-    pages = [
-        listed(SLICES, down()),
-        listed(SLICES, more="x"),
-        Unreachable("cut"),
-        listed(SLICES, up(version=9)),
-    ]
-    watches = [[7, BURST[0], EXPIRED_EVENT], [ENDS]]
-    async with seed_on(watched(*watches, lists=pages)) as seed:
-        assert await since_of(seed) == pytest.approx(7, abs=0.01)
-        assert seed.heard.relisted[1].changed == (ETCD,)
+@pytest.mark.parametrize(("lists", "watches", "since"), MISSED.values(), ids=MISSED)
+async def test_nothing_was_missed_until_the_last_line(lists, watches, since):
+    delay = 2.0 if since == 0 else 0.0
+    async with seed_on(watched(*watches, lists=lists, delay=delay)) as seed:
+        await asyncio.sleep(120)
+        _, relisted = seed.heard.relisted
+        assert relisted.since - seed.began == pytest.approx(since, abs=0.01)
+        assert relisted.changed == (ETCD,) or not lists
 
 
 @pytest.mark.parametrize("to", [API.service, "another", None])

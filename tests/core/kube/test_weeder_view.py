@@ -14,7 +14,7 @@ from app.core.kube import weeder_view
 from app.core.kube.weeder_view import WeederSeed
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.tasks import Tasks
-from tests.core.kube.server import api_of, until
+from tests.core.kube.server import Asked, api_of, until
 from tests.core.kube.weeding import NS, SERVICES, listed, pod
 
 pytestmark = pytest.mark.looptime(False)
@@ -23,7 +23,7 @@ SELECTOR = LabelSelector((Requirement("role", Operator.IN, frozenset({"apiserver
 
 
 class World:
-    """A seed with pods, whose watches say nothing."""
+    """A seed with pods."""
 
     def __init__(self, pods=()):
         self.pods = pods or listed("Pod")
@@ -35,9 +35,6 @@ class World:
         if asked.method == "DELETE":
             self.deletions += 1
             await self.deleting(asked)
-        elif "watch" in asked.query:
-            await asked.begin_stream()
-            await asked.hang()
         elif asked.path.endswith("/pods"):
             await asked.answer(self.pods)
         elif asked.path in self.objects:
@@ -60,12 +57,7 @@ def delete(seed, name="a", starting=lambda: None):
     return seed.delete_pod(NS, name, uid="uid-a", resource_version="7", starting=starting)
 
 
-async def cut(asked):
-    asked.cut()
-    raise EOFError
-
-
-@pytest.mark.parametrize("deleting", [lambda asked: asked.hang(), cut], ids=["hangs", "is cut"])
+@pytest.mark.parametrize("deleting", [Asked.hang, Asked.cut], ids=["hangs", "is cut"])
 async def test_a_deletion_without_an_answer_ends_in_time_and_is_sent_once(monkeypatch, deleting):
     assert weeder_view.DELETED_WITHIN == 5.0
     monkeypatch.setattr(weeder_view, "DELETED_WITHIN", 0.2)
@@ -104,31 +96,12 @@ async def test_whether_any_pod_matches_takes_one_request_for_one_pod(answer, fou
         assert seed.server.asked[1].query == {"limit": "1"}
 
 
-async def admit_all() -> None:
-    """Everybody may, at once."""
-
-
-@asynccontextmanager
-async def pods_of(seed, changed=lambda name: None):
-    """A watch of pods that runs."""
-    watch = seed.watch_pods(NS, SELECTOR, changed, admit_all)
-    task = asyncio.ensure_future(watch.run())
-    try:
-        await until(lambda: watch.synced)
-        yield watch
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 async def test_the_weeders_own_requests_leave_the_seeds_budget_alone():
     async with seed_of(World(listed("Pod", pod("a", 1))), qps=0.01, burst=1) as seed:
         async with asyncio.timeout(5):
             for _ in range(10):
                 await delete(seed)
                 await seed.read_pod(NS, "a")
-            async with pods_of(seed):
-                await until(lambda: any("watch" in each.query for each in seed.server.asked))
             assert await seed.any_pod(SELECTOR)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(seed.any_pod(SELECTOR), 0.1)

@@ -109,17 +109,40 @@ async def settle(seconds=1.0):
     await asyncio.sleep(seconds)
 
 
-async def test_an_event_is_on_the_dependent_in_the_control_plane_namespace(harness):
+def of_a_dependent(harness):
     harness.tell()
+
+
+def of_a_pod(harness):
+    weeding(harness, "PodWeeded", "scaled")
+
+
+@pytest.mark.parametrize(
+    ("tell", "says", "kind", "name", "uid"),
+    [
+        (of_a_dependent, ("ScaledDown", "Probe"), "Deployment", KCM.name, f"uid-of-{KCM.name}"),
+        (of_a_pod, ("PodWeeded", "Delete"), "ReplicaSet", "kube-scheduler-5d", "uid-of-the-owner"),
+    ],
+    ids=["the dependent", "the owner of a pod that was deleted"],
+)
+async def test_an_event_is_on_its_resource_in_the_control_plane_namespace(
+    harness, tell, says, kind, name, uid
+):
+    tell(harness)
     await settle()
     ((namespace, body),) = harness.sink.taken
     assert namespace == body["metadata"]["namespace"] == NS
+    assert (body["reason"], body["action"], body["type"], body["note"]) == (
+        *says,
+        "Normal",
+        "scaled",
+    )
     assert body["regarding"] == {
         "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "kind": kind,
         "namespace": NS,
-        "name": "kube-controller-manager",
-        "uid": "uid-of-kube-controller-manager",
+        "name": name,
+        "uid": uid,
     }
 
 
@@ -210,19 +233,19 @@ async def test_what_was_told_of_resources_is_forgotten_after_5_minutes(harness):
     assert [resource for _, resource in told] == [KCM]
 
 
-async def test_the_same_on_another_resource_or_with_another_note_is_told(harness):
-    harness.tell()
-    harness.tell(resource=MCM)
-    harness.tell(message="scaled from 3")
-    await settle()
-    assert len(harness.sink.taken) == 3
-
-
-async def test_down_up_and_down_again_within_5_minutes_are_three_events(harness):
-    for reason in ("ScaledDown", "ScaledUp", "ScaledDown"):
-        harness.tell(reason)
+@pytest.mark.parametrize(
+    "told",
+    [
+        [{}, {"resource": MCM}, {"message": "scaled from 3"}],
+        [{"reason": each} for each in ("ScaledDown", "ScaledUp", "ScaledDown")],
+    ],
+    ids=["another resource or note", "down, up and down again"],
+)
+async def test_what_differs_from_the_last_of_its_resource_is_told(harness, told):
+    for each in told:
+        harness.tell(**each)
         await settle()
-    assert harness.sink.reasons == ["ScaledDown", "ScaledUp", "ScaledDown"]
+    assert len(harness.sink.taken) == 3
 
 
 async def test_100_events_go_at_once_and_then_200_a_second(harness):
@@ -402,21 +425,6 @@ def weeding(harness, reason, message, **more):
     }
     facts |= more
     harness.writer.note(PodJudged(NS, harness.clock.now(), reason, message, **facts))
-
-
-async def test_a_deletion_is_a_normal_event_on_the_owner_with_its_own_uid(harness):
-    weeding(harness, "PodWeeded", "deleted pod kube-scheduler-5d-x")
-    await settle()
-    ((_, body),) = harness.sink.taken
-    assert (body["reason"], body["action"], body["type"]) == ("PodWeeded", "Delete", "Normal")
-    assert body["note"] == "deleted pod kube-scheduler-5d-x"
-    assert body["regarding"] == {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "namespace": NS,
-        "name": "kube-scheduler-5d",
-        "uid": "uid-of-the-owner",
-    }
 
 
 async def test_a_standby_writes_of_what_a_person_asked_it_for_and_of_nothing_else(harness):

@@ -1,18 +1,19 @@
 """Endpoint probes among fakes, on virtual time."""
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from app.core.clock import Clock
-from app.core.model.endpoints import EndpointProbeSpec
+from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome
 from app.core.tasks import Tasks
-from tests.support.endpointprobes import Bench
+from tests.support.endpointprobes import Bench, LabelledPod
 
 BenchOf = Callable[..., Bench]
+StartedBench = Callable[..., Awaitable[Bench]]
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +29,32 @@ async def bench_of() -> AsyncIterator[BenchOf]:
     tasks = Tasks(clock)
 
     def make(
-        *probes: EndpointProbeSpec, chance: float | random.Random = 0.5, together: float = 0.0
+        *probes: EndpointProbeSpec,
+        says: Sequence[ProbeOutcome | Exception] = (),
+        takes: float = 0.0,
+        chance: float | random.Random = 0.5,
+        together: float = 0.0,
     ) -> Bench:
-        return Bench(clock, tasks, probes, chance, together)
+        """`says`: what the runs bring, one after the other, where they do not all succeed."""
+        bench = Bench(clock, tasks, probes, chance, together)
+        if says:
+            bench.handlers.say(*says)
+        bench.handlers.takes = takes
+        return bench
 
     yield make
     await tasks.stop()
+
+
+@pytest.fixture
+def started(bench_of: BenchOf) -> StartedBench:
+    """The same, begun with these pods."""
+
+    async def make(
+        *probes: EndpointProbeSpec, pods: Sequence[LabelledPod] = (), **more: Any
+    ) -> Bench:
+        bench = bench_of(*probes, **more)
+        await bench.start(*pods)
+        return bench
+
+    return make

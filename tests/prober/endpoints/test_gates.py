@@ -31,19 +31,14 @@ def told_of_gates(bench):
     return [str(each.reason) for each in bench.notices if each.reason.startswith("Gate")]
 
 
-async def test_before_the_first_run_it_is_open(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.takes = 1.0
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_before_the_first_run_it_is_open(started):
+    bench = await started(gate_probe(), takes=1.0, says=[FAILURE])
     assert bench.closed() is None
     assert gate(bench).reason is GateReason.NO_RESULT
 
 
-async def test_the_first_failure_closes_it_and_everybody_hears(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_the_first_failure_closes_it_and_everybody_hears(started):
+    bench = await started(gate_probe(), says=[FAILURE])
     host = f"kube-apiserver.{NAMESPACE}.svc"
     assert bench.closed().startswith(
         f"the gate canary is closed, its target fails: {host} since 2027-01-15T"
@@ -57,10 +52,8 @@ async def test_the_first_failure_closes_it_and_everybody_hears(bench_of):
     assert bench.view().closed
 
 
-async def test_a_success_opens_it(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE, SUCCESS)
-    await bench.start()
+async def test_a_success_opens_it(started):
+    bench = await started(gate_probe(), says=[FAILURE, SUCCESS])
     told = len(bench.told)
     await bench.passes(10)
     assert bench.closed() is None
@@ -71,19 +64,15 @@ async def test_a_success_opens_it(bench_of):
     assert round(gate(bench).since - bench.began, 2) == 10.0
 
 
-async def test_it_stays_closed_while_failures_go_on_and_is_told_once(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_it_stays_closed_while_failures_go_on_and_is_told_once(started):
+    bench = await started(gate_probe(), says=[FAILURE])
     await bench.passes(600)
     assert bench.closed()
     assert told_of_gates(bench) == ["GateClosed"]
 
 
-async def test_without_a_result_for_three_periods_it_opens_by_itself_and_that_is_told(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE, ERROR)
-    await bench.start()
+async def test_without_a_result_for_three_periods_it_opens_by_itself_and_that_is_told(started):
+    bench = await started(gate_probe(), says=[FAILURE, ERROR])
     await bench.passes(29.9)
     assert bench.closed()
     told = len(bench.told)
@@ -96,10 +85,8 @@ async def test_without_a_result_for_three_periods_it_opens_by_itself_and_that_is
     assert bench.closed() is None
 
 
-async def test_a_process_that_was_frozen_knows_nothing_until_it_has_run_again(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_a_process_that_was_frozen_knows_nothing_until_it_has_run_again(started):
+    bench = await started(gate_probe(), says=[FAILURE])
     bench.freeze(31)
     assert bench.closed() is None
     await bench.passes(0.1)
@@ -108,8 +95,7 @@ async def test_a_process_that_was_frozen_knows_nothing_until_it_has_run_again(be
 
 
 async def test_one_target_that_is_well_keeps_it_open(bench_of):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
+    bench = bench_of(POD_GATE, says=[FAILURE])
     bench.handlers.say(SUCCESS, of="etcd-1")
     await bench.start(pod("etcd-0"), pod("etcd-1"))
     assert bench.closed() is None
@@ -118,9 +104,8 @@ async def test_one_target_that_is_well_keeps_it_open(bench_of):
     assert told_of_gates(bench) == ["GateClosed"]
 
 
-async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(bench_of):
-    bench = bench_of(POD_GATE)
-    await bench.start()
+async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(started):
+    bench = await started(POD_GATE)
     assert bench.closed() is None
     assert gate(bench).reason is GateReason.NO_TARGET
     await bench.passes(29.9)
@@ -134,10 +119,8 @@ async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(b
     assert told_of_gates(bench) == ["GateBlind", "GateSighted"]
 
 
-async def test_a_gate_that_never_had_a_result_is_told_to_be_blind(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(ERROR)
-    await bench.start()
+async def test_a_gate_that_never_had_a_result_is_told_to_be_blind(started):
+    bench = await started(gate_probe(), says=[ERROR])
     await bench.passes(31)
     assert told_of_gates(bench) == ["GateBlind"]
 
@@ -151,10 +134,8 @@ async def test_a_gate_that_never_had_a_result_is_told_to_be_blind(bench_of):
         pytest.param(WatchState(synced=True, last_contact=0.0), id="stale"),
     ],
 )
-async def test_while_the_pods_are_not_known_it_is_open(bench_of, watch):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
-    await bench.start(pod())
+async def test_while_the_pods_are_not_known_it_is_open(started, watch):
+    bench = await started(POD_GATE, says=[FAILURE], pods=[pod()])
     assert bench.closed()
     bench.pods.state = watch
     assert bench.closed() is None
@@ -163,10 +144,8 @@ async def test_while_the_pods_are_not_known_it_is_open(bench_of, watch):
     assert told_of_gates(bench) == ["GateClosed", "GateOpened"]
 
 
-async def test_a_closed_gate_opens_when_the_watch_of_its_pods_grows_stale(bench_of):
-    bench = bench_of(replace(POD_GATE, period=3600))
-    bench.handlers.say(FAILURE)
-    await bench.start(pod())
+async def test_a_closed_gate_opens_when_the_watch_of_its_pods_grows_stale(started):
+    bench = await started(replace(POD_GATE, period=3600), says=[FAILURE], pods=[pod()])
     bench.pods.state = WatchState(synced=True, last_contact=bench.clock.now())
     bench.pods.tell()
     await bench.passes(89)
@@ -186,10 +165,8 @@ async def test_of_several_gates_one_that_is_closed_is_enough(bench_of):
     assert "; the gate second is closed" in bench.closed()
 
 
-async def test_a_shoot_that_is_no_longer_probed_has_no_alarm_left(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_a_shoot_that_is_no_longer_probed_has_no_alarm_left(started):
+    bench = await started(gate_probe(), says=[FAILURE])
     await bench.probes.stop(NAMESPACE)
     told = len(bench.told)
     await bench.passes(120)
@@ -198,8 +175,7 @@ async def test_a_shoot_that_is_no_longer_probed_has_no_alarm_left(bench_of):
 
 
 async def test_a_target_whose_container_has_not_been_created_keeps_it_open(bench_of):
-    bench = bench_of(POD_GATE)
-    bench.handlers.say(FAILURE)
+    bench = bench_of(POD_GATE, says=[FAILURE])
     await bench.start(pod("etcd-0"), pod("etcd-1", containers=(container(id="", running=False),)))
     assert bench.closed() is None
     assert gate(bench).message.endswith("etcd-1/etcd")
@@ -212,11 +188,9 @@ async def test_a_target_whose_container_has_not_been_created_keeps_it_open(bench
 
 
 async def test_a_closed_gate_goes_on_saying_what_its_targets_said_while_runs_end_in_errors(
-    bench_of,
+    started,
 ):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE, FAILURE, ERROR)
-    await bench.start()
+    bench = await started(gate_probe(), says=[FAILURE, FAILURE, ERROR])
     await bench.passes(25)
     assert bench.view().last_outcome is ERROR
     assert bench.closed().endswith(": it was Failure")
@@ -233,10 +207,8 @@ async def test_a_gate_that_is_known_for_longer_does_not_make_the_opening_of_anot
     assert told_of_gates(bench) == ["GateClosed", "GateClosed", "GateOpened"]
 
 
-async def test_an_instance_that_does_not_probe_tells_nothing_of_gates_and_begins_anew(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_an_instance_that_does_not_probe_tells_nothing_of_gates_and_begins_anew(started):
+    bench = await started(gate_probe(), says=[FAILURE])
     told = len(bench.told)
     bench.leadership.become(leading=False, may_probe=False)
     assert len(bench.told) > told

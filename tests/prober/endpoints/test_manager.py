@@ -40,9 +40,8 @@ async def test_container_narrows_the_targets(bench_of):
     assert targets(bench) == ["etcd-0/backup"]
 
 
-async def test_a_pod_that_comes_later_is_probed_and_one_that_goes_is_not_any_more(bench_of):
-    bench = bench_of(pod_probe())
-    await bench.start()
+async def test_a_pod_that_comes_later_is_probed_and_one_that_goes_is_not_any_more(started):
+    bench = await started(pod_probe())
     assert targets(bench) == []
     bench.pods.put(pod())
     await bench.passes(6)
@@ -54,16 +53,14 @@ async def test_a_pod_that_comes_later_is_probed_and_one_that_goes_is_not_any_mor
     assert len(bench.handlers.runs) == 1
 
 
-async def test_a_pod_that_no_longer_matches_is_no_target(bench_of):
-    bench = bench_of(pod_probe())
-    await bench.start(pod())
+async def test_a_pod_that_no_longer_matches_is_no_target(started):
+    bench = await started(pod_probe(), pods=[pod()])
     bench.pods.change(labels={"app": "other"})
     assert targets(bench) == []
 
 
-async def test_another_pod_of_the_same_name_is_another_target(bench_of):
-    bench = bench_of(pod_probe())
-    await bench.start(pod())
+async def test_another_pod_of_the_same_name_is_another_target(started):
+    bench = await started(pod_probe(), pods=[pod()])
     await bench.passes(6)
     assert bench.view().counted
     bench.pods.put(pod(uid="another"))
@@ -72,10 +69,8 @@ async def test_another_pod_of_the_same_name_is_another_target(bench_of):
     assert len(bench.said()) == 1
 
 
-async def test_a_run_of_a_target_that_went_is_broken_off_and_says_nothing(bench_of):
-    bench = bench_of(pod_probe())
-    bench.handlers.takes = 2.0
-    await bench.start(pod())
+async def test_a_run_of_a_target_that_went_is_broken_off_and_says_nothing(started):
+    bench = await started(pod_probe(), takes=2.0, pods=[pod()])
     await bench.passes(6)
     assert bench.handlers.under_way == 1
     bench.pods.remove()
@@ -88,10 +83,9 @@ async def test_a_run_of_a_target_that_went_is_broken_off_and_says_nothing(bench_
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_a_pod_that_has_finished_is_not_probed_any_more_and_its_result_is_gone(
-    bench_of, phase
+    started, phase
 ):
-    bench = bench_of(pod_probe())
-    await bench.start(pod())
+    bench = await started(pod_probe(), pods=[pod()])
     await bench.passes(6)
     bench.pods.change(phase=phase)
     assert not bench.said()
@@ -101,9 +95,8 @@ async def test_a_pod_that_has_finished_is_not_probed_any_more_and_its_result_is_
     assert len(bench.handlers.runs) == 1
 
 
-async def test_a_pod_that_had_finished_before_is_never_probed(bench_of):
-    bench = bench_of(pod_probe())
-    await bench.start(pod(phase="Succeeded"))
+async def test_a_pod_that_had_finished_before_is_never_probed(started):
+    bench = await started(pod_probe(), pods=[pod(phase="Succeeded")])
     await bench.passes(60)
     assert targets(bench) == []
     assert not bench.handlers.runs
@@ -143,19 +136,16 @@ async def test_views_come_in_the_order_of_the_configuration(bench_of):
 # Shoots.
 
 
-async def test_starting_twice_is_starting_once(bench_of):
-    bench = bench_of(gate_probe())
-    await bench.start()
+async def test_starting_twice_is_starting_once(started):
+    bench = await started(gate_probe())
     bench.probes.start(NAMESPACE)
     await bench.passes(5)
     assert len(bench.handlers.runs) == 1
     assert bench.pods.followed == [NAMESPACE]
 
 
-async def test_stopping_ends_runs_and_results_and_lets_the_pods_go(bench_of):
-    bench = bench_of(gate_probe(), pod_probe())
-    bench.handlers.takes = 1.0
-    await bench.start(pod())
+async def test_stopping_ends_runs_and_results_and_lets_the_pods_go(started):
+    bench = await started(gate_probe(), pod_probe(), takes=1.0, pods=[pod()])
     await bench.probes.stop(NAMESPACE)
     assert bench.handlers.under_way == 0
     assert not bench.said()
@@ -167,10 +157,8 @@ async def test_stopping_ends_runs_and_results_and_lets_the_pods_go(bench_of):
     assert len(bench.handlers.runs) == 1
 
 
-async def test_a_shoot_that_is_probed_again_begins_anew(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_a_shoot_that_is_probed_again_begins_anew(started):
+    bench = await started(gate_probe(), says=[FAILURE])
     await bench.probes.stop(NAMESPACE)
     bench.probes.start(NAMESPACE)
     assert (bench.view().counted, bench.closed()) == (False, None)
@@ -178,10 +166,8 @@ async def test_a_shoot_that_is_probed_again_begins_anew(bench_of):
     assert bench.closed()
 
 
-async def test_shoots_do_not_mix(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_shoots_do_not_mix(started):
+    bench = await started(gate_probe(), says=[FAILURE])
     bench.handlers.say(SUCCESS)
     bench.probes.start(OTHER)
     await bench.passes(0.01)
@@ -211,10 +197,8 @@ async def test_a_standby_that_looks_runs_the_gates_and_nothing_else(bench_of):
     assert bench.closed()
 
 
-async def test_a_standby_that_does_not_probe_runs_nothing_and_holds_nothing_back(bench_of):
-    bench = bench_of(gate_probe(), host_probe("report"))
-    bench.handlers.say(FAILURE)
-    await bench.start()
+async def test_a_standby_that_does_not_probe_runs_nothing_and_holds_nothing_back(started):
+    bench = await started(gate_probe(), host_probe("report"), says=[FAILURE])
     assert bench.closed()
     bench.leadership.become(leading=False, may_probe=False)
     assert bench.closed() is None
@@ -252,10 +236,9 @@ async def test_a_startup_that_no_gate_waits_for_is_the_leaders(bench_of):
     assert {run.probe for run in bench.handlers.runs} == {"canary"}
 
 
-async def test_what_only_reports_is_spread_over_its_period_so_that_a_start_is_no_burst(bench_of):
+async def test_what_only_reports_is_spread_over_its_period_so_that_a_start_is_no_burst(started):
     probes = [host_probe(f"probe-{number}") for number in range(200)]
-    bench = bench_of(*probes, chance=random.Random(1))
-    await bench.start()
+    bench = await started(*probes, chance=random.Random(1))
     await bench.passes(10)
     assert len(bench.run_times) == 200
     in_each_second = [sum(1 for at in bench.run_times if int(at) == second) for second in range(10)]

@@ -31,10 +31,8 @@ async def test_a_result_is_told_when_it_counts_and_is_another_one(bench_of):
     ]
 
 
-async def test_a_notice_names_the_probe_the_target_and_what_it_said(bench_of):
-    bench = bench_of(pod_probe(failure_threshold=1))
-    bench.handlers.say(FAILURE)
-    await bench.start(pod())
+async def test_a_notice_names_the_probe_the_target_and_what_it_said(started):
+    bench = await started(pod_probe(failure_threshold=1), says=[FAILURE], pods=[pod()])
     await bench.passes(6)
     (notice,) = bench.notices
     assert notice.message == "Readiness probe etcd of etcd-0/etcd: Failure: it was Failure"
@@ -42,9 +40,8 @@ async def test_a_notice_names_the_probe_the_target_and_what_it_said(bench_of):
     assert notice.namespace == NAMESPACE
 
 
-async def test_a_restart_of_a_container_that_passes_again_is_no_news_for_the_log(bench_of):
-    bench = bench_of(pod_probe())
-    await bench.start(pod())
+async def test_a_restart_of_a_container_that_passes_again_is_no_news_for_the_log(started):
+    bench = await started(pod_probe(), pods=[pod()])
     await bench.passes(6)
     bench.pods.change(id="containerd://etcd-2")
     await bench.passes(10)
@@ -52,9 +49,8 @@ async def test_a_restart_of_a_container_that_passes_again_is_no_news_for_the_log
     assert len(bench.notices) == 1
 
 
-async def test_listeners_hear_of_counted_results_and_of_those_that_count_no_longer(bench_of):
-    bench = bench_of(pod_probe())
-    await bench.start(pod())
+async def test_listeners_hear_of_counted_results_and_of_those_that_count_no_longer(started):
+    bench = await started(pod_probe(), pods=[pod()])
     assert bench.told == []  # the initial value is no result
     await bench.passes(6)
     assert bench.told == [NAMESPACE]
@@ -82,8 +78,7 @@ async def test_a_listener_that_fails_stops_neither_the_worker_nor_the_others(ben
 
 
 async def test_history_and_metrics_take_what_is_told(bench_of):
-    bench = bench_of(host_probe(failure_threshold=1))
-    bench.handlers.say(FAILURE, RuntimeError("boom"), SUCCESS)
+    bench = bench_of(host_probe(failure_threshold=1), says=[FAILURE, RuntimeError("boom"), SUCCESS])
     await bench.start()
     await bench.passes(30)
     history, metering = History(), Metering(Metrics())
@@ -97,9 +92,8 @@ async def test_history_and_metrics_take_what_is_told(bench_of):
     ]
 
 
-async def test_of_a_shoot_that_is_probed_again_the_first_result_is_told_again(bench_of):
-    bench = bench_of(host_probe())
-    await bench.start()
+async def test_of_a_shoot_that_is_probed_again_the_first_result_is_told_again(started):
+    bench = await started(host_probe())
     await bench.passes(6)
     await bench.probes.stop(NAMESPACE)
     bench.probes.start(NAMESPACE)

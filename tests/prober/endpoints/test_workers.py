@@ -33,41 +33,23 @@ def result_of(bench, name=None):
 # When it runs.
 
 
-async def test_what_only_reports_begins_anywhere_in_its_first_period_and_keeps_its_distance(
-    bench_of,
-):
-    bench = bench_of(host_probe())
-    await bench.start()
-    await bench.passes(40)
-    assert bench.run_times == [5.0, 15.0, 25.0, 35.0]
+@pytest.mark.parametrize(
+    ("probe", "takes", "times"),
+    [
+        pytest.param(host_probe(), 0.0, [5, 15, 25, 35], id="one that only reports: anywhere"),
+        pytest.param(gate_probe(), 0.0, [0, 10, 20, 30], id="a gate: at once"),
+        pytest.param(gate_probe(), 3.3, [0, 10, 20, 30], id="its distance, whatever a run takes"),
+        pytest.param(gate_probe(), 13.0, [0, 13, 26], id="longer than a period"),
+    ],
+)
+async def test_it_begins_in_its_first_period_and_keeps_its_distance(started, probe, takes, times):
+    bench = await started(probe, takes=takes)
+    await bench.passes(38)
+    assert bench.run_times == times
 
 
-async def test_a_gate_begins_at_once(bench_of):
-    bench = bench_of(gate_probe())
-    await bench.start()
-    await bench.passes(25)
-    assert bench.run_times == [0.0, 10.0, 20.0]
-
-
-async def test_runs_that_take_their_time_do_not_make_the_next_ones_late(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.takes = 3.3
-    await bench.start()
-    await bench.passes(45)
-    assert bench.run_times == [0.0, 10.0, 20.0, 30.0, 40.0]
-
-
-async def test_a_run_that_takes_longer_than_a_period_is_followed_by_the_next_at_once(bench_of):
-    bench = bench_of(gate_probe(period=2))
-    bench.handlers.takes = 5.0
-    await bench.start()
-    await bench.passes(14)
-    assert bench.run_times == [0.0, 5.0, 10.0]
-
-
-async def test_after_the_process_was_frozen_there_is_one_run_and_not_one_for_each_period(bench_of):
-    bench = bench_of(gate_probe())
-    await bench.start()
+async def test_after_the_process_was_frozen_there_is_one_run_and_not_one_for_each_period(started):
+    bench = await started(gate_probe())
     await bench.passes(12)
     bench.freeze(300)
     await bench.passes(20)
@@ -78,9 +60,8 @@ async def test_after_the_process_was_frozen_there_is_one_run_and_not_one_for_eac
 # Whom it asks.
 
 
-async def test_the_namespace_stands_in_the_host(bench_of):
-    bench = bench_of(gate_probe())
-    await bench.start()
+async def test_the_namespace_stands_in_the_host(started):
+    bench = await started(gate_probe())
     (run,) = bench.handlers.runs
     assert run.address == TargetAddress(NAMESPACE, f"kube-apiserver.{NAMESPACE}.svc")
     assert bench.view().target == ProbeTarget(host=f"kube-apiserver.{NAMESPACE}.svc")
@@ -101,9 +82,8 @@ async def test_a_container_is_asked_at_the_ip_that_its_pod_has_then(bench_of):
     assert str(bench.view().target) == "etcd-0/etcd"
 
 
-async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew(bench_of):
-    bench = bench_of(pod_probe())
-    await bench.start(pod())
+async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew(started):
+    bench = await started(pod_probe(), pods=[pod()])
     await bench.passes(6)
     (worker,) = bench.workers()
     worker.observe(None)
@@ -116,30 +96,16 @@ async def test_while_nothing_is_known_of_its_pod_it_waits_and_keeps_what_it_knew
 # Errors, and results that count.
 
 
-async def test_a_run_that_ends_in_an_error_is_repeated_at_once_three_runs_at_most(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(ERROR)
-    await bench.start()
+async def test_a_run_that_ends_in_an_error_is_repeated_at_once_three_runs_at_most(started):
+    bench = await started(gate_probe(), says=[ERROR])
     await bench.passes(5)
     assert bench.run_times == [0.0, 0.0, 0.0]
     assert result_of(bench) == (CachedResult.FAILURE, False)
     assert (bench.view().last_outcome, bench.view().message) == (ERROR, "it was Error")
 
 
-async def test_an_error_that_does_not_repeat_itself_leaves_the_result_of_the_run_after_it(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.say(ERROR, ERROR, SUCCESS)
-    await bench.start()
-    await bench.passes(5)
-    assert len(bench.handlers.runs) == 3
-    assert result_of(bench) == (CachedResult.SUCCESS, True)
-
-
-async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
-    bench = bench_of(gate_probe())
-    bench.handlers.takes = 0.25
-    bench.handlers.say(ERROR, SUCCESS)
-    await bench.start()
+async def test_each_run_is_metered_with_its_outcome_and_duration(started):
+    bench = await started(gate_probe(), takes=0.25, says=[ERROR, SUCCESS])
     await bench.passes(5)
     metered = [(*run[:2], round(run[2], 3)) for run in bench.meter.runs]
     assert metered == [
@@ -148,10 +114,8 @@ async def test_each_run_is_metered_with_its_outcome_and_duration(bench_of):
     ]
 
 
-async def test_a_view_says_what_was_found_when_and_how_often(bench_of):
-    bench = bench_of(host_probe())
-    bench.handlers.say(SUCCESS, FAILURE)
-    await bench.start()
+async def test_a_view_says_what_was_found_when_and_how_often(started):
+    bench = await started(host_probe(), says=[SUCCESS, FAILURE])
     assert (bench.view().last_run, bench.view().since) == (None, bench.began)
     await bench.passes(26)
     view = bench.view()
@@ -171,8 +135,7 @@ async def test_a_view_says_what_was_found_when_and_how_often(bench_of):
 
 
 async def test_another_container_of_the_same_pod_has_the_initial_value_at_once(bench_of):
-    bench = bench_of(pod_probe(type=LIVENESS, failure_threshold=1))
-    bench.handlers.say(FAILURE)
+    bench = bench_of(pod_probe(type=LIVENESS, failure_threshold=1), says=[FAILURE])
     await bench.start(pod())
     await bench.passes(6)
     assert result_of(bench) == (CachedResult.FAILURE, True)
@@ -184,11 +147,9 @@ async def test_another_container_of_the_same_pod_has_the_initial_value_at_once(b
 
 
 async def test_what_a_run_found_of_a_container_that_was_replaced_meanwhile_is_not_said_of_the_next(
-    bench_of,
+    started,
 ):
-    bench = bench_of(pod_probe(success_threshold=1))
-    bench.handlers.takes = 2.0
-    await bench.start(pod())
+    bench = await started(pod_probe(success_threshold=1), takes=2.0, pods=[pod()])
     await bench.passes(5.5)
     assert bench.handlers.under_way
     bench.pods.change(id="containerd://etcd-2")
@@ -198,11 +159,9 @@ async def test_what_a_run_found_of_a_container_that_was_replaced_meanwhile_is_no
 
 
 async def test_a_pod_that_is_being_deleted_during_a_run_ends_its_liveness_when_the_run_ends(
-    bench_of,
+    started,
 ):
-    bench = bench_of(pod_probe(type=LIVENESS))
-    bench.handlers.takes = 2.0
-    await bench.start(pod())
+    bench = await started(pod_probe(type=LIVENESS), takes=2.0, pods=[pod()])
     await bench.passes(5.5)
     bench.pods.change(deleting=True)
     await bench.passes(60)
@@ -231,8 +190,7 @@ async def test_until_it_is_known_which_pods_have_a_startup_probe_the_others_wait
     """Each selector has a watch of its own: the pods of one may be known before those of another."""
     mains = LabelSelector((Requirement("role", Operator.IN, frozenset({"main"})),))
     gate = replace(pod_probe(effect=Effect.GATE_SCALE_DOWN), pods=mains)
-    bench = bench_of(startup_probe(), gate)
-    bench.handlers.say(FAILURE)
+    bench = bench_of(startup_probe(), gate, says=[FAILURE])
     pods, unknown = bench.pods, {ETCD}
     known, state = pods.pods, pods.watch_state
     monkeypatch.setattr(pods, "pods", lambda n, each: () if each in unknown else known(n, each))
@@ -252,9 +210,8 @@ async def test_until_it_is_known_which_pods_have_a_startup_probe_the_others_wait
     assert {run.probe for run in bench.handlers.runs} == {"startup"}
 
 
-async def test_after_a_restart_of_the_container_the_others_wait_for_its_startup_again(bench_of):
-    bench = bench_of(startup_probe(), pod_probe())
-    await bench.start(pod())
+async def test_after_a_restart_of_the_container_the_others_wait_for_its_startup_again(started):
+    bench = await started(startup_probe(), pod_probe(), pods=[pod()])
     await bench.passes(20)
     assert result_of(bench, "etcd") == (CachedResult.SUCCESS, True)
     bench.handlers.say(ERROR, of="startup")
@@ -303,20 +260,16 @@ async def test_a_worker_that_crashes_is_told_and_started_again_and_keeps_what_it
 
 
 @pytest.mark.parametrize("seconds", [1.5, 30.0])
-async def test_a_worker_that_crashes_again_and_again_is_no_flood(bench_of, seconds):
-    bench = bench_of(gate_probe(period=1))
-    bench.handlers.say(RuntimeError("boom"))
-    await bench.start()
+async def test_a_worker_that_crashes_again_and_again_is_no_flood(started, seconds):
+    bench = await started(gate_probe(period=1), says=[RuntimeError("boom")])
     await bench.passes(seconds)
     crashes = bench.reasons.count("RunnerFailed")
     assert 1 <= crashes <= 6
     assert len(bench.handlers.runs) == crashes
 
 
-async def test_what_an_entry_says_is_of_the_run_that_gave_a_result_and_not_of_an_error(bench_of):
-    bench = bench_of(pod_probe())
-    bench.handlers.say(SUCCESS, ERROR)
-    await bench.start(pod())
+async def test_what_an_entry_says_is_of_the_run_that_gave_a_result_and_not_of_an_error(started):
+    bench = await started(pod_probe(), says=[SUCCESS, ERROR], pods=[pod()])
     await bench.passes(16)
     bench.pods.change(running=False)
     (entry,) = bench.said()

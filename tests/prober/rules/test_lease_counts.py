@@ -1,5 +1,7 @@
 """A reading, counted; and when Nodes are read."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,60 +89,44 @@ def test_a_fresh_lease_without_a_machine_is_none_of_the_nodes_with_a_machine():
 # Whether Nodes are read.
 
 
-def test_in_the_steady_state_nodes_are_not_read():
-    assert not needed(counted(fresh=10))
-    assert not needed(counted(fresh=9, unknown=1))
+SOME_LATE = counted(fresh=98, expired=2)
+NEEDED: dict[str, Any] = {
+    "all are fresh": (counted(fresh=10), {}, False),
+    "one is unknown": (counted(fresh=9, unknown=1), {}, False),
+    "the expired ones alone could be all candidates": (SOME_LATE, {}, True),
+    "one expired lease alone never takes anything down": (counted(fresh=9, expired=1), {}, False),
+    "nor does it where there is no other": (counted(expired=1), {}, False),
+    "one of two is enough for a limit of half": (counted(1, 1), {"limit": 0.5}, True),
+    "and not for more": (counted(1, 1), {"limit": 0.51}, False),
+    "nothing would be written on a scale-down": (counted(expired=9), {"pending": NOTHING}, False),
+    "nor on a scale-up": (counted(fresh=9), {"pending": NOTHING}, False),
+    "a scale-up would write": (counted(1, 8), {"pending": AT_ZERO}, True),
+    "none could ask for one": (counted(0, 5, 4), {"pending": AT_ZERO}, False),
+    "protection: the limit itself asks for nothing new": (
+        counted(4, 6),
+        {"pending": PROTECTED},
+        False,
+    ),
+    "protection: leases alone would end it": (counted(9, 1), {"pending": PROTECTED}, True),
+    "protection: no lease is left": (counted(), {"pending": PROTECTED}, True),
+    "protection: a scale-down would write again": (counted(expired=9), {"pending": AGAIN}, True),
+}
 
 
-def test_nodes_are_read_where_the_expired_ones_alone_could_be_all_candidates():
-    assert needed(counted(fresh=98, expired=2))
+@pytest.mark.parametrize("what", NEEDED)
+def test_nodes_are_read_where_a_verdict_that_writes_could_differ_because_of_them(what):
+    leases, facts, expected = NEEDED[what]
+    assert needed(leases, **facts) is expected
 
 
-def test_one_expired_lease_alone_never_takes_anything_down():
-    assert not needed(counted(fresh=9, expired=1))
-    assert not needed(counted(expired=1))
-
-
-def test_one_expired_of_two_is_enough_where_the_limit_is_half_or_less():
-    assert needed(counted(fresh=1, expired=1), limit=0.5)
-    assert not needed(counted(fresh=1, expired=1), limit=0.51)
-
-
-def test_nodes_are_not_read_where_nothing_would_be_written():
-    assert not needed(counted(expired=9), NOTHING)
-    assert not needed(counted(fresh=9), NOTHING)
-
-
-def test_where_ignore_scaling_alone_keeps_a_scale_down_from_being_written_they_are_read_every_30_s():
-    some = counted(fresh=98, expired=2)
-    assert needed(some, IGNORED, read_at=None)
-    assert not needed(some, IGNORED, now=NOW + 28.9)
-    assert needed(some, IGNORED, now=NOW + 30)
+@pytest.mark.parametrize(("pending", "leases"), [(IGNORED, SOME_LATE), (PROTECTED, counted(0, 9))])
+def test_under_protection_and_where_ignore_scaling_alone_keeps_it_off_they_are_read_every_30_s(
+    pending, leases
+):
+    assert needed(leases, pending, read_at=None)
+    assert not needed(leases, pending, now=NOW + 28.9)
+    assert needed(leases, pending, now=NOW + 30)
     assert not needed(counted(fresh=9), IGNORED, read_at=None)
-
-
-def test_nodes_are_read_before_a_scale_up_that_would_write():
-    assert needed(counted(fresh=1, expired=8), AT_ZERO)
-    assert not needed(counted(expired=5, unknown=4), AT_ZERO)
-
-
-def test_under_protection_nodes_are_read_every_30_seconds():
-    found = counted(expired=9)
-    assert needed(found, PROTECTED, read_at=None)
-    assert not needed(found, PROTECTED, now=NOW + 28.9)
-    assert needed(found, PROTECTED, now=NOW + 30)
-    assert not needed(counted(fresh=4, expired=6), PROTECTED), (
-        "the limit itself asks for nothing new"
-    )
-
-
-def test_under_protection_nodes_are_read_before_a_verdict_that_leases_alone_would_change():
-    assert needed(counted(fresh=9, expired=1), PROTECTED)
-    assert needed(counted(), PROTECTED)
-
-
-def test_under_protection_nodes_are_read_where_a_scale_down_would_write_again():
-    assert needed(counted(expired=9), AGAIN)
 
 
 @given(
@@ -164,14 +150,7 @@ def test_nodes_are_read_whenever_a_verdict_that_writes_could_differ_because_of_t
         assert needed(whole, AT_ZERO, limit=limit)
 
 
-@pytest.mark.parametrize("state", LeaseState)
-def test_each_lease_is_counted_once(state):
-    found = candidates.counts([judgement(state=state)] * 3)
-    assert found.total == 3
-    assert found.expired == (3 if state is LeaseState.EXPIRED else 0)
-    assert found.unknown == (3 if state is LeaseState.UNKNOWN else 0)
-
-
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
-def test_a_lease_that_is_unknown_never_counts_as_expired(fresh, expired, unknown):
-    assert candidates.counts(judgements(fresh, expired, unknown)).expired == expired
+def test_each_lease_is_counted_once_and_by_its_state(fresh, expired, unknown):
+    found = candidates.counts(judgements(fresh, expired, unknown))
+    assert found == LeaseCounts(fresh + expired + unknown, expired, unknown)

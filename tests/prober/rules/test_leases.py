@@ -80,6 +80,7 @@ def test_a_lease_that_is_gone_is_forgotten():
 
 def test_it_says_when_it_would_be_expired_if_it_did_not_move_any_more():
     assert moving((0, -5), (10, 9)).expires_at == NOW + 39
+    assert moving((0, -4), (9, -4)).expires_at == NOW + 26, "also one that was not seen to move"
 
 
 # Offset.
@@ -198,35 +199,29 @@ def contacts(*sent, took=0.0, failed_before=False):
     return known
 
 
-def test_contacts_no_further_apart_than_the_gap_are_none():
-    assert contacts(0, 15).back_since == NEVER
-
-
 def test_the_next_contact_comes_too_late_a_gap_after_the_last_one():
     assert contacts(0, 10).gap_at(T) == NOW + 10 + 15
     assert Contacts().gap_at(T) is None
 
 
-def test_contacts_further_apart_are_a_gap_that_the_later_one_ends():
-    assert contacts(0, 15.1, 20) == Contacts(NOW + 20, NOW + 15.1)
+FAILED, SLOW_ANSWER = {"failed_before": True}, {"took": 4.5}
 
 
-def test_a_gap_ends_when_the_read_that_ends_it_is_answered():
-    """It may have hung until the storage was back."""
-    assert contacts(0, 16, took=4.5) == Contacts(NOW + 16, NOW + 20.5)
-    assert contacts(3, took=4.5, failed_before=True).back_since == NOW + 7.5
-
-
-def test_a_first_contact_is_no_gap():
-    assert contacts(0).back_since == NEVER
-
-
-def test_a_first_contact_after_failed_probes_is_the_end_of_a_gap():
-    assert contacts(3, failed_before=True).back_since == NOW + 3
-
-
-def test_an_older_contact_does_not_take_back_a_newer_one():
-    assert contacts(5, 3).last == NOW + 5
+@pytest.mark.parametrize(
+    ("sent", "how", "last", "back_since"),
+    [
+        pytest.param((0,), {}, 0, NEVER, id="a first one"),
+        pytest.param((3,), FAILED, 3, NOW + 3, id="a first one after failed probes ends a gap"),
+        pytest.param((0, 15), {}, 15, NEVER, id="no further apart than the gap"),
+        pytest.param((0, 15.1, 20), {}, 20, NOW + 15.1, id="a gap that the later one ends"),
+        # the read that ends it may have hung until the storage was back
+        pytest.param((0, 16), SLOW_ANSWER, 16, NOW + 20.5, id="a gap ends with the answer"),
+        pytest.param((3,), FAILED | SLOW_ANSWER, 3, NOW + 7.5, id="that of failed probes, too"),
+        pytest.param((5, 3), {}, 5, NEVER, id="an older one does not take back a newer one"),
+    ],
+)
+def test_a_gap_between_contacts_is_ended_by_the_later_one(sent, how, last, back_since):
+    assert contacts(*sent, **how) == Contacts(NOW + last, back_since)
 
 
 def test_after_a_gap_ages_count_from_the_contact_that_ended_it():
@@ -237,11 +232,6 @@ def test_after_a_gap_ages_count_from_the_contact_that_ended_it():
 
 
 # Not yet seen to move.
-
-
-def test_a_lease_not_seen_to_move_that_is_young_is_fresh():
-    found = moving((0, -4), (9, -4))
-    assert (found.state, found.expires_at) == (FRESH, NOW + 26)
 
 
 def test_it_says_when_a_lease_not_seen_to_move_will_have_been_watched_long_enough():

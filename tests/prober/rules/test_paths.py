@@ -17,11 +17,7 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.rules import paths, schedule, verdict
 from app.prober.rules.paths import InternalPath
-from app.prober.rules.verdict import (
-    NO_RESULTS,
-    ConsecutiveResults,
-    Preconditions,
-)
+from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults, Preconditions
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
 NOW, APART = 1000.0, 5.0

@@ -12,13 +12,7 @@ from app.core.model.shoots import NodeReading
 from app.prober.rules import candidates, schedule
 from app.prober.rules.candidates import counts
 from app.prober.rules.leases import Timings
-from app.prober.rules.schedule import (
-    LONGEST_REST,
-    SAVED,
-    SHARE,
-    ScheduleInputs,
-    TimeBalance,
-)
+from app.prober.rules.schedule import LONGEST_REST, SAVED, SHARE, ScheduleInputs, TimeBalance
 from app.prober.rules.verdict import NO_RESULTS
 from tests.prober.rules.facts import GRACE, NOW, counted, judgement, judgements, machine, node
 
@@ -63,32 +57,26 @@ def limit_at(tally, limit=0.6, known=None):
     return None if found is None else round(found - NOW, 6)
 
 
-def test_at_the_instant_at_which_f_would_first_reach_the_limit():
-    assert limit_at(counted(10)) == 35  # the sixth of those that expire at 30, 31, …
+@pytest.mark.parametrize(
+    ("tally", "at"),
+    [
+        pytest.param(counted(10), 35, id="the sixth of those that expire at 30, 31, …"),
+        pytest.param(counted(6, 4), 31, id="expired leases count as expired"),
+        pytest.param(counted(4, 6), None, id="it is reached already"),
+        pytest.param(counted(1, 0, 9), None, id="some never expire by themselves"),
+        pytest.param(counted(1), None, id="one"),
+        pytest.param(counted(), None, id="none"),
+        pytest.param(None, None, id="nothing was read"),
+    ],
+)
+def test_at_the_instant_at_which_f_would_first_reach_the_limit(tally, at):
+    assert limit_at(tally) == at
     assert due(EVERY_60_S, tally=counted(10)) == (35, "the limit could be reached")
-
-
-def test_expired_leases_count_as_expired():
-    assert limit_at(counted(6, 4)) == 31
 
 
 def test_at_least_1_second_after_the_last_probe():
     tally = replace(counted(2), judgements=judgements(2, expires_at=NOW + 0.2 - 1))
     assert due(ProberPolicy(limit=0.5), tally=tally)[0] == 1
-
-
-def test_it_does_not_apply_where_the_limit_is_reached_already():
-    assert limit_at(counted(4, 6)) is None
-
-
-def test_a_lease_that_never_expires_by_itself_cannot_reach_the_limit():
-    assert limit_at(counted(1, 0, 9)) is None
-
-
-def test_one_lease_or_none_never_reaches_the_limit():
-    assert limit_at(counted(1)) is None
-    assert limit_at(counted()) is None
-    assert limit_at(None) is None
 
 
 def test_leases_known_not_to_be_candidates_are_counted_not_at_all():
@@ -145,6 +133,7 @@ def test_when_the_first_lease_that_has_not_moved_yet_will_have_been_watched_long
         ({"protected": True}, "protection is active"),
         ({"run_in_progress": True}, "a scaling run is going on"),
         ({"tally": counted(1, 3)}, "the limit is reached"),
+        ({"path_fails": True}, "the external path fails"),
     ],
 )
 def test_after_suspect_probe_interval_while(facts, why):
@@ -160,7 +149,7 @@ def test_one_expired_candidate_is_not_suspect():
 
 @pytest.mark.parametrize(("failures", "wait"), [(1, 2), (2, 5), (3, 10), (50, 10)])
 def test_after_a_failed_probe_2_then_5_then_10_seconds(failures, wait):
-    assert due(EVERY_60_S, failures=failures)[0] == wait
+    assert due(EVERY_60_S, failures=failures) == (wait, "after a failure")
 
 
 def test_the_wait_counts_from_the_end_of_the_failed_probe_and_never_exceeds_the_interval():
@@ -259,15 +248,6 @@ def test_no_absence_goes_unnoticed_for_longer_than_the_gap(wait, grace):
     assert NOW + wait - at < timings.gap
 
 
-def test_gardeners_30_seconds_have_two_contacts_between_probes():
-    first = schedule.next_contact(NOW, NOW + 26, T)
-    assert first is not None
-    second = schedule.next_contact(first, NOW + 26, T)
-    assert second is not None
-    assert (first, second) == (NOW + 10, NOW + 20)
-    assert schedule.next_contact(second, NOW + 26, T) is None
-
-
 def test_a_lease_that_is_unknown_counts_at_the_instant_at_which_it_would_be_expired():
     leases = (
         judgement("a", LeaseState.UNKNOWN, expires_at=NOW + 15),
@@ -280,10 +260,6 @@ def test_a_lease_that_is_unknown_counts_at_the_instant_at_which_it_would_be_expi
 # Endpoint mode: looks while the external path fails, and the back-off of the internal one.
 
 
-def test_while_the_external_path_fails_every_suspect_interval():
-    assert due(path_fails=True) == (5, "the external path fails")
-
-
 def test_after_a_failure_of_the_internal_path_only_the_backoff_counts():
     facts = {"failures": 1, "counting": True, "protected": True, "initial_delay_ends": NOW + 1}
     assert due(backoff=30.0, **facts) == (30, "the internal path failed")
@@ -291,10 +267,6 @@ def test_after_a_failure_of_the_internal_path_only_the_backoff_counts():
 
 def test_a_backoff_of_0_is_a_second():
     assert due(backoff=0.0, failures=1)[0] == 1
-
-
-def test_a_failure_without_backoff_is_looked_at_like_any_other():
-    assert due(failures=1) == (2, "after a failure")
 
 
 # By rest (threats T11).

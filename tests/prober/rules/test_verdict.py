@@ -1,6 +1,7 @@
 """SCALE UP, SCALE DOWN or HOLD: the table of rules 4.1, the counts, the gates, and the message."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -48,89 +49,63 @@ def asks(*counts, limit=0.6, protected=False, **more):
     return found.verdict, found.reason
 
 
-# The table. Counts are (fresh, expired, unknown).
+RENEWED, SOME_LATE = (UP, VerdictReason.LEASES_RENEWED), (UP, VerdictReason.SOME_LEASES_EXPIRED)
+LATE, UNKNOWN = (DOWN, VerdictReason.LEASES_EXPIRED), (HOLD, VerdictReason.UNKNOWN_LEASES)
+NO_CANDIDATES = (HOLD, VerdictReason.NO_CANDIDATES)
+ONE_CANDIDATE = (HOLD, VerdictReason.ONE_CANDIDATE)
+FEW_CANDIDATES = (HOLD, VerdictReason.FEW_CANDIDATES)
+TABLE: dict[str, Any] = {
+    "all are fresh": ((10,), {}, RENEWED),
+    "one is unknown": ((9, 0, 1), {}, RENEWED),
+    "a single one that is expired is a reason of its own": ((9, 1), {}, SOME_LATE),
+    "59 % are below the limit": ((41, 59), {}, SOME_LATE),
+    "60 % reach it": ((40, 60), {}, LATE),
+    "a limit of 1 needs all": ((1, 9), {"limit": 1.0}, SOME_LATE),
+    "and has all": ((0, 10), {"limit": 1.0}, LATE),
+    "two candidates are enough": ((0, 2), {}, LATE),
+    "one of two is not": ((1, 1), {}, SOME_LATE),
+    "of two one is unknown": ((0, 1, 1), {}, UNKNOWN),
+    "one that is unknown could decide": ((40, 59, 1), {}, UNKNOWN),
+    "all are unknown": ((0, 0, 5), {}, UNKNOWN),
+    "those that are unknown could not reach the limit": ((50, 40, 10), {}, SOME_LATE),
+    "those that are unknown could not undo it": ((20, 60, 20), {}, LATE),
+    # at most one candidate without protection: up if fresh, and never down
+    "none": ((0,), {}, NO_CANDIDATES),
+    "one, fresh": ((1,), {}, RENEWED),
+    "one, expired": ((0, 1), {}, ONE_CANDIDATE),
+    "one, unknown": ((0, 0, 1), {}, ONE_CANDIDATE),
+    # at most one candidate under protection: nodes with a machine decide
+    "one, and those with a machine are fresh": ((1,), {"machines": (5, 0, 0)}, RENEWED),
+    "one, and most with a machine are fresh": ((0, 1), {"machines": (5, 2, 0)}, SOME_LATE),
+    "none, and 60 % with a machine are expired": ((0,), {"machines": (5, 3, 0)}, NO_CANDIDATES),
+    "none, and 60 % may be": ((0,), {"machines": (5, 1, 2)}, NO_CANDIDATES),
+    "one, and 60 % with a machine are expired": ((1,), {"machines": (5, 3, 0)}, ONE_CANDIDATE),
+    "one, and nobody knows the machines": ((1,), {"machines": None}, ONE_CANDIDATE),
+    "there are no nodes": ((0,), {"machines": (0, 0, 0)}, (UP, VerdictReason.NO_NODES)),
+    "none seen before Nodes were read": (
+        (0,),
+        {"machines": (0, 0, 0), "nodes_read": False},
+        NO_CANDIDATES,
+    ),
+    # few candidates under protection: nodes with a machine have to agree
+    "few, and 60 % with a machine are expired": ((4,), {"machines": (10, 6, 0)}, FEW_CANDIDATES),
+    "few, and 60 % may be": ((4,), {"machines": (10, 5, 1)}, FEW_CANDIDATES),
+    "few, and nobody knows the machines": ((4,), {"machines": None}, FEW_CANDIDATES),
+    "few, and they agree": ((4,), {"machines": (10, 5, 0)}, RENEWED),
+    "half of those with a machine are not few": ((5,), {"machines": (10, 6, 0)}, RENEWED),
+    "without protection few are enough": (
+        (4,),
+        {"machines": (10, 6, 0), "protected": False},
+        RENEWED,
+    ),
+}
+"""By (fresh, expired, unknown) leases; with `machines`, unless they say otherwise, under protection."""
 
 
-def test_59_percent_are_below_the_limit_and_60_percent_reach_it():
-    assert asks(41, 59) == (UP, VerdictReason.SOME_LEASES_EXPIRED)
-    assert asks(40, 60) == (DOWN, VerdictReason.LEASES_EXPIRED)
-
-
-def test_a_single_lease_that_is_expired_is_a_reason_of_its_own():
-    assert asks(10) == (UP, VerdictReason.LEASES_RENEWED)
-    assert asks(9, 0, 1) == (UP, VerdictReason.LEASES_RENEWED)
-    assert asks(9, 1) == (UP, VerdictReason.SOME_LEASES_EXPIRED)
-
-
-def test_two_candidates_are_enough():
-    assert asks(0, 2) == (DOWN, VerdictReason.LEASES_EXPIRED)
-    assert asks(1, 1) == (UP, VerdictReason.SOME_LEASES_EXPIRED)
-    assert asks(0, 1, 1) == (HOLD, VerdictReason.UNKNOWN_LEASES)
-
-
-def test_a_limit_of_1_needs_all():
-    assert asks(1, 9, limit=1.0)[0] is UP
-    assert asks(0, 10, limit=1.0)[0] is DOWN
-
-
-def test_unknown_leases_that_could_decide_hold():
-    assert asks(40, 59, 1) == (HOLD, VerdictReason.UNKNOWN_LEASES)
-    assert asks(0, 0, 5) == (HOLD, VerdictReason.UNKNOWN_LEASES)
-
-
-def test_unknown_leases_that_could_not_decide_do_not_matter():
-    assert asks(50, 40, 10)[0] is UP
-    assert asks(20, 60, 20)[0] is DOWN
-
-
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ((0, 0, 0), (HOLD, VerdictReason.NO_CANDIDATES)),
-        ((1, 0, 0), (UP, VerdictReason.LEASES_RENEWED)),
-        ((0, 1, 0), (HOLD, VerdictReason.ONE_CANDIDATE)),
-        ((0, 0, 1), (HOLD, VerdictReason.ONE_CANDIDATE)),
-    ],
-)
-def test_at_most_one_candidate_without_protection_is_up_if_fresh_and_never_down(counts, expected):
-    assert asks(*counts) == expected
-
-
-@pytest.mark.parametrize(
-    ("counts", "machines", "expected"),
-    [
-        ((1, 0, 0), (5, 0, 0), (UP, VerdictReason.LEASES_RENEWED)),
-        ((0, 1, 0), (5, 2, 0), (UP, VerdictReason.SOME_LEASES_EXPIRED)),
-        ((0, 0, 0), (5, 3, 0), (HOLD, VerdictReason.NO_CANDIDATES)),
-        ((0, 0, 0), (5, 1, 2), (HOLD, VerdictReason.NO_CANDIDATES)),
-        ((1, 0, 0), (5, 3, 0), (HOLD, VerdictReason.ONE_CANDIDATE)),
-        ((1, 0, 0), None, (HOLD, VerdictReason.ONE_CANDIDATE)),
-        ((0, 0, 0), (0, 0, 0), (UP, VerdictReason.NO_NODES)),
-    ],
-)
-def test_at_most_one_candidate_under_protection_is_decided_by_nodes_with_a_machine(
-    counts, machines, expected
-):
-    assert asks(*counts, protected=True, machines=machines) == expected
-
-
-def test_no_nodes_are_believed_only_where_nodes_and_machines_were_just_read():
-    assert asks(0, 0, 0, protected=True, machines=(0, 0, 0), nodes_read=False)[0] is HOLD
-
-
-def test_few_candidates_under_protection_need_the_nodes_with_a_machine_to_agree():
-    assert asks(4, 0, protected=True, machines=(10, 6, 0)) == (HOLD, VerdictReason.FEW_CANDIDATES)
-    assert asks(4, 0, protected=True, machines=(10, 5, 1)) == (HOLD, VerdictReason.FEW_CANDIDATES)
-    assert asks(4, 0, protected=True, machines=(10, 5, 0))[0] is UP
-    assert asks(4, 0, protected=True, machines=None) == (HOLD, VerdictReason.FEW_CANDIDATES)
-
-
-def test_half_of_the_nodes_with_a_machine_are_not_few():
-    assert asks(5, 0, protected=True, machines=(10, 6, 0))[0] is UP
-
-
-def test_few_candidates_do_not_matter_without_protection():
-    assert asks(4, 0, machines=(10, 6, 0))[0] is UP
+@pytest.mark.parametrize("leases", TABLE)
+def test_what_the_leases_ask_for(leases):
+    counts, options, expected = TABLE[leases]
+    assert asks(*counts, **{"protected": "machines" in options} | options) == expected
 
 
 # Counts and thresholds.
@@ -564,74 +539,55 @@ def aged(*ages, state=LeaseState.EXPIRED):
     )
 
 
-def test_the_message_says_the_numbers_and_that_the_ends_lie_close_together():
-    tally = replace(counted(0, 3), judgements=aged(40, 45, 49))
-    assert told(tally) == (
-        "3 of 3 node leases are older than 30 s (limit 60%); their last renewals lie all within 9 s"
-    )
+BEHIND = aged(40, 70)[1]._replace(offset=25.0)
+APART = "2 of 2 node leases are older than 30 s (limit 60%); their last renewals lie "
+NONE_LATE = "0 of 2 node leases are older than 30 s (limit 60%)"
+FIVE = "fresh-0, fresh-1, fresh-2, fresh-3, fresh-4"
+MESSAGES: dict[str, Any] = {
+    "those that end close together": (
+        replace(counted(0, 3), judgements=aged(40, 45, 49)),
+        "3 of 3 node leases are older than 30 s (limit 60%); their last renewals lie all within 9 s",
+    ),
+    "within a minute": (
+        replace(counted(0, 2), judgements=aged(40, 99.4)),
+        f"{APART}all within 59 s",
+    ),
+    "a minute apart": (replace(counted(0, 2), judgements=aged(40, 100)), f"{APART}over 60 s"),
+    "two minutes apart": (replace(counted(0, 2), judgements=aged(40, 160)), f"{APART}over 2 min"),
+    "scattered": (replace(counted(0, 2), judgements=aged(40, 880)), f"{APART}over 14 min"),
+    "clocks of nodes are corrected, and what is fresh is left out": (
+        replace(counted(0, 2), judgements=(*aged(40), BEHIND, *aged(1, state=LeaseState.FRESH))),
+        f"{APART}all within 5 s; still fresh: node-0",
+    ),
+    "of one nothing lies apart": (
+        counted(1, 1),
+        "1 of 2 node leases are older than 30 s (limit 60%); still fresh: fresh-0",
+    ),
+    "all that are fresh": (counted(2, 0), NONE_LATE),
+    "one, late": (counted(0, 1), "1 of 1 node lease is older than 30 s (limit 60%)"),
+    "none": (counted(), "there is no node lease that counts"),
+    "what is not known and what does not count": (
+        replace(counted(1, 0, 1), excluded={Exclusion.NO_NODE: 2, Exclusion.NOT_MANAGED: 1}),
+        (
+            f"{NONE_LATE}, 1 not known yet (3 more do not count: 2 NoNode, 1 NotManaged)"
+            "; still fresh: fresh-0"
+        ),
+    ),
+}
 
 
-def test_the_message_says_that_the_ends_are_scattered():
-    tally = replace(counted(0, 2), judgements=aged(40, 880))
-    assert "their last renewals lie over 14 min" in told(tally)
+@pytest.mark.parametrize("leases", MESSAGES)
+def test_the_message_of_a_verdict(leases):
+    tally, message = MESSAGES[leases]
+    assert told(tally) == message
 
 
-def test_a_minute_and_more_is_not_close_together_and_two_are_said_in_minutes():
-    for apart, text in ((59.4, "all within 59 s"), (60, "over 60 s"), (120, "over 2 min")):
-        tally = replace(counted(0, 2), judgements=aged(40, 40 + apart))
-        assert f"their last renewals lie {text}" in told(tally)
-
-
-def test_the_message_corrects_the_clocks_of_the_nodes_and_leaves_out_what_is_fresh():
-    late, behind = aged(40, 70)
-    ends = (late, behind._replace(offset=25.0), *aged(1, state=LeaseState.FRESH))
-    tally = replace(counted(1, 2), judgements=ends)
-    assert "their last renewals lie all within 5 s" in told(tally)
-
-
-def test_of_one_expired_lease_nothing_lies_apart():
-    assert told(counted(1, 1)) == (
-        "1 of 2 node leases are older than 30 s (limit 60%); still fresh: fresh-0"
-    )
-
-
-def test_the_message_names_nodes_that_are_still_fresh_but_not_too_many():
-    tally = counted(7, 2)
-    assert "still fresh: fresh-0, fresh-1, fresh-2, fresh-3, fresh-4 and 2 more" in told(tally)
-    assert told(counted(5, 2)).endswith(
-        "; still fresh: fresh-0, fresh-1, fresh-2, fresh-3, fresh-4"
-    )
-
-
-def test_the_message_does_not_name_all_where_all_are_fresh():
-    assert told(counted(2, 0)) == "0 of 2 node leases are older than 30 s (limit 60%)"
-
-
-def test_the_message_says_what_is_not_known_and_what_does_not_count():
-    tally = replace(counted(1, 0, 1), excluded={Exclusion.NO_NODE: 2, Exclusion.NOT_MANAGED: 1})
-    text = told(tally)
-    assert "0 of 2 node leases are older" in text
-    assert "1 not known yet (3 more do not count: 2 NoNode, 1 NotManaged)" in text
-
-
-def test_the_message_of_one_lease_and_of_none():
-    assert told(counted(0, 1)).startswith("1 of 1 node lease is older")
-    assert told(counted()) == "there is no node lease that counts"
+@pytest.mark.parametrize(("fresh", "named"), [(5, FIVE), (7, f"{FIVE} and 2 more")])
+def test_the_message_names_nodes_that_are_still_fresh_but_not_too_many(fresh, named):
+    assert told(counted(fresh, 2)).endswith(f"; still fresh: {named}")
 
 
 # How often in a row, and for how long.
-
-
-def test_a_streak_is_reached_by_number_and_by_time():
-    results = NO_RESULTS.add(Direction.UP, NOW, 5).add(Direction.UP, NOW + 5, 5)
-    assert results.reached(2, 5, NOW + 5)
-    assert not results.reached(3, 0, NOW + 5)
-    assert not results.reached(2, 6, NOW + 5)
-
-
-def test_another_direction_starts_at_1():
-    results = NO_RESULTS.add(Direction.UP, NOW, 5).add(Direction.DOWN, NOW + 1, 5)
-    assert (results.direction, results.count, results.first_at) == (Direction.DOWN, 1, NOW + 1)
 
 
 @pytest.mark.parametrize(
