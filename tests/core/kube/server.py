@@ -42,6 +42,8 @@ class Asked:
     async def raw(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
+        # A connection that the other side has ended is lost when the loop has a turn; whoever writes without end gives none.
+        await asyncio.sleep(0)
 
     async def answer(self, body=b"", status: int = 200, headers=None) -> None:
         if not isinstance(body, bytes):
