@@ -42,7 +42,7 @@ class Asked:
     async def raw(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
-        # A connection that the other side has ended is lost when the loop has a turn; whoever writes without end gives none.
+        # That the other side has gone is heard of in a turn of the loop, and who writes without end gives it none.
         await asyncio.sleep(0)
 
     async def answer(self, body=b"", status: int = 200, headers=None) -> None:
