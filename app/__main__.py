@@ -58,6 +58,10 @@ def _exit_with(work: Callable[[], int]) -> NoReturn:
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
     code = work()
+    try:
+        sys.stderr.flush()
+    except OSError:  # the disk is full, for one: else the interpreter's flush fails as well, and it exits with 120
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     # Else the interpreter looks for garbage in all that was imported: a fifth of the time of a command that asks.
     gc.freeze()
     sys.exit(code)

@@ -1,6 +1,7 @@
-"""A process that was started without standard streams: it works, and what it opens does not get their numbers."""
+"""A process whose standard streams are closed or full: it works, and what it opens does not get their numbers."""
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -23,18 +24,20 @@ NOWHERE = {
 }
 
 
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-async def test_it_serves_and_ends_as_ever(tmp_path, closed):
+@pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-", "2>/dev/full"])
+async def test_it_serves_and_ends_as_ever(tmp_path, streams):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps(NOWHERE))
     health = free_port()
     words = [
-        *("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "app", "prober"),
+        *("sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "app", "prober"),
         *(f"--config-file={ROOT}/config/prober.yaml", f"--kubeconfig={kubeconfig}"),
         *(f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics")),
         f"--health-bind-addr=127.0.0.1:{health}",
     ]
-    process = Child("prober", words, tmp_path)
+    # With that variable there would be nothing left to write at the end.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    process = Child("prober", words, tmp_path, environment=buffered)
 
     async def alive():
         assert process.running

@@ -191,9 +191,10 @@ class OverrideReconciler:
             self._ignored.discard(uid)
             if new or _content(before[uid]) != _content(pause):
                 yield self._began(pause, now)
+        kept = {each.id.uid: each for each in self._cache.all_pauses() if not each.deleting}
         for uid, pause in before.items():
             if uid not in current and uid not in self._ignored:
-                yield self._ended(pause, now)
+                yield self._ended(kept.get(uid, pause), now)
         self._ignored &= current.keys()
 
     def concerns_a_shoot(self, pause: Pause) -> bool:

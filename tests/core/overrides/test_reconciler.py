@@ -68,6 +68,18 @@ async def test_a_changed_pause_is_reported_again(lab):
     assert replica.told("PauseEnded") == []
 
 
+async def test_a_pause_whose_end_was_moved_into_the_past_has_ended_and_was_not_deleted(lab):
+    replica = await lab.started(leads=True)
+    kubectl = replica.world.people
+    kubectl.create("Pause", SHOOT, "mine", reason="r")
+    await lab.clock.sleep(5)
+    end = rfc3339(replica.now - 2)
+    kubectl.edit("Pause", SHOOT, "mine", until=end)
+    await lab.clock.sleep(1)
+    (ended,) = replica.told("PauseEnded")
+    assert f"(mine) ended at {end}" in ended.message
+
+
 async def test_a_pause_of_all_shoots_is_reported_of_all(lab):
     replica = await lab.started(leads=True)
     await replica.pause(None)
