@@ -1,5 +1,7 @@
 # The two commands to know: `make demo` and `make test`. Both set up what they need; neither needs Go.
 PYTHON ?= python3
+# Where this is set each of hundreds of processes would compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -23,14 +25,16 @@ AGAIN := --last-failed --last-failed-no-failures=none
 FAST := --numprocesses=auto --dist=worksteal $(patsubst %,--ignore=%,$(REAL_TIME) $(COVERED) $(WHOLE_WORLDS) $(LOOP))
 # The longest of them run without coverage, which makes Python two to three times as slow: documents and the chart, which
 # cover nothing of the program, and whole stories, which cover what the tests of their parts cover.
-UNTRACED := tests/chart tests/docs tests/image tests/page tests/cli/test_exit_codes.py \
-	tests/core/overrides/test_interleavings.py tests/core/reporting/test_audit.py \
-	tests/prober/test_carried_on.py tests/prober/test_kills.py tests/prober/test_pauses.py \
-	tests/prober/test_reachability.py tests/prober/test_releases.py tests/weeder/test_storm.py
+UNTRACED := tests/chart tests/docs tests/image tests/page tests/api/test_audit.py tests/api/test_contract_of_the_document.py \
+	tests/cli/test_exit_codes.py tests/cli/test_printing.py tests/core/overrides/test_interleavings.py tests/core/reporting/test_audit.py \
+	tests/prober/test_budget.py tests/prober/test_carried_on.py tests/prober/test_explored.py tests/prober/test_isolation.py \
+	tests/prober/test_kills.py tests/prober/test_pauses.py tests/prober/test_reachability.py tests/prober/test_releases.py \
+	tests/prober/test_request_statuses.py tests/prober/test_stale_watches.py tests/prober/test_time_balance.py \
+	tests/weeder/test_budgets.py tests/weeder/test_storm.py
 
 KUBE_BINARIES := etcd kube-apiserver kube-controller-manager kubectl helm3 helm4 kubeconform kwok
 
-.PHONY: demo test test-suites test-worlds test-real-time check test-page pictures kube-binaries test-kube opponent failover explore explore-long mutation lock \
+.PHONY: demo test test-suites test-worlds test-real-time check lint covered test-page pictures kube-binaries test-kube opponent failover explore explore-long mutation lock \
 	bench montecarlo clean fmt image image-root test-image sbom outdated licences
 .DEFAULT_GOAL := test
 
@@ -63,11 +67,15 @@ fmt: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: $(STAMP)  ## format, lint, types, import contracts, coverage
+check: lint covered  ## format, lint, types, import contracts, coverage; with -j2 both at once
+
+lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+covered: $(STAMP)
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q $(FAST) $(UNTRACED:%=--ignore=%)
 	$(BIN)/coverage run -m pytest -q --numprocesses=2 $(COVERED) || $(BIN)/coverage run -m pytest -q $(AGAIN) $(COVERED)

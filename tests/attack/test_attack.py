@@ -1,16 +1,13 @@
 """What attacks on the running program found, each as small as it can be shown."""
 
 import asyncio
-import base64
 import gc
-import json
 import threading
 import time
 import tracemalloc
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
-import uvloop
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, LimitExceeded
@@ -25,22 +22,13 @@ from app.prober.rules import schedule
 from app.prober.rules.leases import Timings
 from app.prober.scaling.resource import RunAborted
 from app.prober.scaling.run import RunGuard
+from tests.attack.kubeconfigs import NAMESPACE, kubeconfig
+from tests.attack.watchdog import on_uvloop
 from tests.core.kube.server import AUTHORITY, serving
 
-NAMESPACE = "shoot--dev--one"
 AWAY = 0.5  # seconds for which the loop may stay away from everybody else
 MIB = 1 << 20
 real = pytest.mark.looptime(False)
-
-
-def kubeconfig(origin):
-    ca = base64.b64encode(AUTHORITY.pem).decode()
-    cluster = json.dumps({"server": origin, "certificate-authority-data": ca})
-    return (
-        f"clusters: [{{name: c, cluster: {cluster}}}]\n"
-        "contexts: [{name: c, context: {cluster: c, user: c}}]\n"
-        f"users: [{{name: c, user: {{token: t}}}}]\n"
-    ).encode()
 
 
 @asynccontextmanager
@@ -49,7 +37,9 @@ async def shoot_at(origin, **limits):
     if limits:
         connector._limits = ResponseLimits(**limits)
     try:
-        yield await connector.connect(SecretView(NAMESPACE, "1", kubeconfig(origin)))
+        yield await connector.connect(
+            SecretView(NAMESPACE, "1", kubeconfig(server=origin, ca=AUTHORITY.pem))
+        )
     finally:
         await connector.close()
         await asyncio.sleep(0.01)
@@ -132,12 +122,8 @@ def test_interim_answers_without_end_do_not_keep_the_loop():
         await asyncio.sleep(0.3)
         return found.worst
 
-    # on uvloop, as the program: it hands over more at a time
-    with (
-        serving_beside(handler) as origin,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as run,
-    ):
-        assert run.run(look(origin)) < AWAY
+    with serving_beside(handler) as origin:
+        assert on_uvloop(look(origin)) < AWAY
 
 
 @real

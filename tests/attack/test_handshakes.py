@@ -1,9 +1,7 @@
 """No server holds the event loop by what it shakes hands with, nor does what a kubeconfig has us shake hands with."""
 
 import asyncio
-import base64
 import datetime as dt
-import json
 import socket
 import ssl
 import threading
@@ -11,7 +9,6 @@ from contextlib import contextmanager, suppress
 from functools import cache
 
 import pytest
-import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -28,7 +25,8 @@ from app.core.model.endpoints import EndpointProbeSpec, HttpGet, Scheme, TargetA
 from app.core.model.shoots import SecretView
 from app.core.tls import load_chain
 from bench.hostile.servers import offer_only
-from tests.attack.watchdog import watched
+from tests.attack.kubeconfigs import kubeconfig
+from tests.attack.watchdog import on_uvloop, watched
 from tests.core.kube.server import SERVER_PAIR
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
@@ -141,24 +139,11 @@ def shown(chain, key):
     return context
 
 
-def on_uvloop(coroutine):
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(coroutine)
-
-
 async def asked(port, ca):
     """What held the loop while the version of a shoot was asked for, and what it is."""
-    cluster = {
-        "server": f"https://localhost:{port}",
-        "certificate-authority-data": base64.b64encode(ca).decode(),
-    }
-    config = {
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        "users": [{"name": "c", "user": {"token": "t"}}],
-    }
     connector = ShootConnector(Clock.system(), Metrics(), ServerPolicy(pattern=".*"))
-    secret = SecretView("shoot--dev--one", "1", json.dumps(config).encode())
+    config = kubeconfig(server=f"https://localhost:{port}", ca=ca)
+    secret = SecretView("shoot--dev--one", "1", config)
     found = None
     with watched() as dog:
         shoot = await connector.connect(secret)

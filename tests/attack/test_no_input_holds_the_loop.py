@@ -22,7 +22,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import uvloop
 
 from app.commands import parse
 from app.core.clock import Clock
@@ -47,10 +46,11 @@ from app.service.service import Service
 from bench.hostile.kinds import KINDS
 from tests.api.facts import healthy
 from tests.api.fakes import FakeOverrides, FakeShoots, application, context
-from tests.attack.kubeconfigs import NAMESPACE
+from tests.attack.kubeconfigs import NAMESPACE, kubeconfig
 from tests.attack.test_attack import serving_beside
-from tests.attack.watchdog import watched
+from tests.attack.watchdog import on_uvloop, watched
 from tests.core.kube.server import AUTHORITY, SERVER_PAIR, FakeCredentials
+from tests.e2e.processes import free_port
 from tests.support.harness import Lab
 
 pytestmark = [
@@ -62,23 +62,12 @@ pytestmark = [
 MIB = 1 << 20
 
 
-def on_uvloop(coroutine):
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(coroutine)
-
-
 # Answers of shoots.
 
 TOGETHER = 25
 GROUPS = [list(KINDS)[start : start + TOGETHER] for start in range(0, len(KINDS), TOGETHER)]
 LARGEST = "ten-thousand-leases-in-one-page"
 """With as many nodes: the most that is taken, and judged."""
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @contextmanager
@@ -110,15 +99,9 @@ class HostileConnector(ShootConnector):
         self._ports = ports
 
     async def connect(self, secret):
-        ca = base64.b64encode(AUTHORITY.pem).decode()
         server = f"https://127.0.0.1:{self._ports[secret.namespace]}"
-        cluster = {"server": server, "certificate-authority-data": ca}
-        config = {
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-            "users": [{"name": "c", "user": {"token": "t"}}],
-        }
-        return await super().connect(replace(secret, kubeconfig=json.dumps(config).encode()))
+        config = kubeconfig(server=server, ca=AUTHORITY.pem)
+        return await super().connect(replace(secret, kubeconfig=config))
 
     def spent(self):
         return {kind: self.consumer(kind).spent for kind in self._ports}

@@ -21,8 +21,7 @@ from app.core.reporting.metering import Metering
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from tests.attack.test_attack import serving_beside
-from tests.attack.test_no_input_holds_the_loop import on_uvloop
-from tests.attack.watchdog import watched
+from tests.attack.watchdog import on_uvloop, watched
 from tests.core.kube.server import FakeCredentials
 
 pytestmark = pytest.mark.looptime(False)

@@ -16,8 +16,8 @@ from app.core.tls import load_tls, server_context
 from app.core.web.serving import HttpServer
 from bench.hostile.servers import offer_only
 from bench.hostile.talk import change_keys, renegotiate
-from tests.attack.test_no_input_holds_the_loop import MIB, called, on_uvloop, request
-from tests.attack.watchdog import watched
+from tests.attack.test_no_input_holds_the_loop import MIB, called, request
+from tests.attack.watchdog import on_uvloop, watched
 from tests.core.kube.server import SERVER_PAIR
 from tests.core.test_tls_files import rsa_pair
 from tests.core.web.test_serving import simple

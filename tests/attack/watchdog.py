@@ -11,9 +11,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import uvloop
+
+T = TypeVar("T")
 
 MOST = 0.05
 """Seconds for which the input of an outsider may hold the loop."""
@@ -105,3 +110,9 @@ def watched(spent: Callable[[], Mapping[str, float]] = dict) -> Iterator[Watchdo
     finally:
         found.stop()
         gc.unfreeze()
+
+
+def on_uvloop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs it as the program runs: uvloop hands over more at a time."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(coroutine)

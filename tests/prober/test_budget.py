@@ -67,8 +67,7 @@ async def test_a_single_late_lease_that_is_no_candidate_costs_nodes_once_in_five
 
 
 async def test_under_protection_nodes_are_read_every_30_s(harness):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         harness.world.requests.reset()
         await harness.run(300)
         assert 9 <= harness.world.requests.total(Host.SHOOT, "list", "nodes") <= 11

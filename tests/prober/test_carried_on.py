@@ -98,8 +98,7 @@ async def test_killed_in_mid_run_what_the_first_leader_saw_stays(slow):
 
 @pytest.mark.parametrize("after", [*BOUNDARIES[::2], 1.0, 5.0, 29.9, 30.1, 31.0])
 async def test_killed_at_any_point_of_the_way_up_it_is_carried_on(operator, after):
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
+    async with operator.under_protection():
         name = operator.request("Up", force=True)
         await operator.run(after)
         await operator.kill()

@@ -81,8 +81,7 @@ async def test_nodes_that_stop_being_candidates_before_the_confirming_reading_ma
 
 async def test_what_comes_to_be_written_while_a_probe_is_under_way_is_confirmed_too(harness):
     """Everything was at 0 when it began: it read no Nodes, and must not act on leases alone."""
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         await harness.run(12)
         written, probes = len(harness.writes()), len(harness.probes())
         with harness.faults.latency(SHOOT, 1.0):
@@ -149,8 +148,7 @@ async def test_probes_that_count_are_suspect_interval_apart_and_none_is_lost(lab
 
 
 async def test_a_slow_first_good_probe_does_not_make_a_fourth_one_necessary(harness):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         await harness.run(7)
     with harness.faults.latency(SHOOT, 0.2):
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
@@ -165,8 +163,7 @@ async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(h
     for _ in range(3):
         await harness.run(120)
         begun = len(harness.told("FlowStarted"))
-        with harness.faults.path_cut(SHOOT):
-            await harness.protect()
+        async with harness.under_protection():
             await harness.run(5)
         await harness.until(lambda: harness.reason() is VerdictReason.COUNTING, within=60)
         first = harness.probes()[-1]
@@ -179,8 +176,7 @@ async def test_each_further_protection_within_an_hour_needs_a_longer_good_span(h
 
 async def test_a_protection_that_somebody_else_began_is_not_flapping(lab):
     first = await lab.healthy()
-    with first.faults.path_cut(SHOOT):
-        await first.protect()
+    async with first.under_protection():
         await first.kill()
         second = first.again()
         await second.run(30)

@@ -143,8 +143,7 @@ async def test_a_shoot_without_secret_from_the_start_is_failing_and_recovers(lab
 
 
 async def test_credentials_that_fail_do_not_end_an_active_protection(harness):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         with harness.faults.kubeconfig_absent(SHOOT):
             await harness.run(300)
             assert harness.replicas() == (0, 0, 0)

@@ -55,8 +55,7 @@ async def test_what_stops_the_prober_ends_its_requests(harness, how):
 
 @pytest.mark.parametrize("how", STOPS)
 async def test_a_stop_while_protected_scales_nothing_and_is_told(harness, how):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         written = len(harness.writes())
         STOPS[how](harness.world)
         await harness.run(60)
@@ -79,8 +78,7 @@ async def test_a_stop_without_protection_abandons_nothing(harness):
 
 
 async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(harness):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         harness.leadership.become(leading=False)
         harness.faults.hibernated(SHOOT)
         await harness.run(60)
@@ -89,8 +87,7 @@ async def test_a_standby_leaves_it_to_the_leader_to_tell_of_what_is_abandoned(ha
 
 
 async def test_the_end_of_the_process_abandons_nothing(harness):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         await harness.prober.stop("SIGTERM")
     assert not harness.told("ProtectionAbandoned")
     assert harness.replicas() == (0, 0, 0)

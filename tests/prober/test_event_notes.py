@@ -49,8 +49,7 @@ async def test_an_outage_is_told_in_sentences_that_anybody_understands(harness):
 
 async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(harness):
     harness.annotate(MCM, ignore_scaling="perhaps")
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         harness.annotate(CA, replicas="many")
         harness.annotate(KCM, ignore_scaling="true")
         await harness.run(30)
@@ -84,8 +83,7 @@ async def test_what_cannot_be_scaled_says_why(harness):
 
 
 async def test_a_shoot_that_is_left_alone_in_an_outage_says_so_on_all_that_stays_down(harness):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         harness.faults.hibernated(SHOOT)
         await harness.until(lambda: harness.told("ProtectionAbandoned"))
     found = notes(harness)

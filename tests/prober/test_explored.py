@@ -65,8 +65,7 @@ async def test_an_outage_that_recurs_while_the_api_server_is_away_is_not_over_wh
 async def test_a_hold_that_only_our_own_write_has_shown_outlives_a_watch_that_is_behind(lab):
     """Lists and watches of the ScaleRequests show nothing of it: nobody has ended the hold."""
     operator = await with_operator(lab, max_protection=300.0)
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
+    async with operator.under_protection():
         operator.faults.overrides_watch_stalled()
         await operator.until(lambda: operator.replicas() == (1, 1, 1), within=400)
         await operator.run(120)

@@ -110,8 +110,7 @@ async def test_a_start_in_mid_outage_waits_until_its_leases_are_known(lab):
 
 async def test_a_start_in_mid_protection_keeps_it_until_the_nodes_are_back(lab):
     first = await lab.healthy()
-    with first.faults.path_cut(SHOOT):
-        await first.protect()
+    async with first.under_protection():
         await first.kill()
         second = lab.prober(first.world)
         await second.run(120)

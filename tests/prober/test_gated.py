@@ -157,8 +157,7 @@ async def test_a_gate_that_closes_ends_no_run_and_delays_none(lab, gate):
 
 
 async def test_a_gate_that_closes_during_protection_ends_nothing(harness, gate):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         gate.close()
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)

@@ -94,8 +94,7 @@ async def test_of_two_that_begin_together_one_is_refused(operator):
 
 
 async def test_up_while_the_verdict_would_be_scale_down_needs_force(operator):
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
+    async with operator.under_protection():
         with pytest.raises(errors.Refused, match="SCALE DOWN"):
             await operator.scale(UP)
         assert not operator.objects()
@@ -370,8 +369,7 @@ async def test_a_stop_of_the_prober_ends_it_unless_it_was_forced(slow, force):
 
 
 async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(operator):
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
+    async with operator.under_protection():
         operator.faults.pods_stuck(SHOOT, KCM)
         began = await operator.scale(UP, force=True)
         ended = await operator.ended(began.id)

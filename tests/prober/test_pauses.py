@@ -254,8 +254,7 @@ async def test_a_pause_or_hold_that_comes_during_the_confirming_reading_is_heede
 
 
 async def test_a_pause_that_comes_while_something_stale_is_read_live_is_heeded(operator):
-    with operator.faults.path_cut(SHOOT):
-        await operator.protect()
+    async with operator.under_protection():
         written = len(operator.writes())
         runner = operator.prober.registry.runner(SHOOT)
         assert runner is not None

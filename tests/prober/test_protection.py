@@ -55,8 +55,7 @@ async def test_nodes_that_are_no_candidates_do_not_make_an_outage(harness, how):
 
 async def test_protection_whose_machines_all_fail_lasts_until_the_nodes_are_back(harness):
     """Nothing is a candidate any more; the Machines still say how many nodes there are."""
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         for n in range(10):
             EXCLUDED["an unhealthy condition"](harness.world, n)
         await harness.run(180)

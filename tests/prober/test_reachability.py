@@ -161,8 +161,7 @@ async def test_a_prober_whose_first_probes_failed_does_not_scale_on_what_it_find
 
 @pytest.mark.parametrize("fault", ["api_down", "api_hanging", "storage_away"])
 async def test_nothing_that_is_away_in_an_outage_ends_its_protection(harness, fault):
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         with getattr(harness.faults, fault)(SHOOT):
             await harness.run(60)
         await harness.run(120)

@@ -76,8 +76,7 @@ async def test_a_verdict_15_s_old_does_not_count_as_two(lab):
 
 async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_then_removal(lab):
     harness = await with_etcd(lab)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         assert harness.world.replicas(SHOOT, ETCD) == 0
         assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "3"
         assert [write.verb for write in harness.writes(ETCD)] == ["patch", "scale"]
@@ -89,8 +88,7 @@ async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_
 
 async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(lab):
     harness = await with_etcd(lab)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         await harness.run(20)
         harness.world.requests.reset()
         await harness.run(100)
@@ -149,8 +147,7 @@ async def test_a_write_whose_answer_was_cut_off_was_carried_out_and_is_no_failur
 
     harness = await with_etcd(lab)
     monkeypatch.setattr(SeedCluster, method, cut_off)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         await harness.run(20)
         assert cut
         assert harness.world.replicas(SHOOT, ETCD) == 0

@@ -256,8 +256,7 @@ async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(la
 async def test_what_somebody_scales_up_in_mid_outage_goes_down_again_without_a_delay(lab):
     """Its level could start long ago."""
     harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, 20.0)))
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         await harness.run(30)
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
         await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0, within=10)

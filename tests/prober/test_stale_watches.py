@@ -32,8 +32,7 @@ async def stale(lab, *watches, **options):
 async def test_a_scale_down_needs_a_stale_watch_read_live_and_goes_on(lab, watch):
     harness = await stale(lab, watch)
     harness.world.requests.reset()
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         assert harness.world.requests.live(Host.SEED, what=watch) >= 1
         others = {"clusters", "secrets", "machines"} - {watch}
         assert not any(harness.world.requests.live(Host.SEED, what=other) for other in others)
@@ -155,8 +154,7 @@ async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):
 
 async def test_a_scale_up_needs_the_cluster_and_not_the_secret(lab):
     harness = await stale(lab)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         harness.faults.watch_stalled(Watched.CLUSTERS)
         harness.faults.watch_stalled(Watched.SECRETS)
         await harness.run(STALE)
@@ -168,8 +166,7 @@ async def test_a_scale_up_needs_the_cluster_and_not_the_secret(lab):
 
 async def test_a_scale_up_is_held_where_the_stale_cluster_cannot_be_read_live(lab):
     harness = await stale(lab)
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         harness.faults.watch_stalled(Watched.CLUSTERS)
         await harness.run(STALE)
     with harness.faults.seed_trouble(Trouble(refused=True, what=frozenset({"clusters"}))):
@@ -335,8 +332,7 @@ async def test_a_run_whose_request_was_deleted_unheard_writes_nothing_more(lab):
 
 async def test_a_scale_up_is_held_where_stale_pauses_cannot_be_read_live(operator):
     with operator.faults.overrides_watch_cut():
-        with operator.faults.path_cut(SHOOT):
-            await operator.protect()
+        async with operator.under_protection():
             await operator.run(STALE)
             operator.kubectl.create("Pause", SHOOT, "mine", reason="hands off")
         await operator.run(60)

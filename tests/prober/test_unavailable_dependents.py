@@ -109,8 +109,7 @@ async def test_what_may_not_be_listed_is_left_alone_as_nobody_would_see_it_come_
 async def test_an_optional_one_of_a_kind_that_is_not_served_is_skipped(lab):
     optional = DependentPolicy(WIDGET, ScalePolicy(0), ScalePolicy(0), optional=True)
     harness = await lab.healthy(dependents=(optional, *GARDENER.dependents))
-    with harness.faults.path_cut(SHOOT):
-        await harness.protect()
+    async with harness.under_protection():
         assert harness.replicas() == (0, 0, 0)
     await harness.run(120)
     assert harness.replicas() == (1, 1, 1)

@@ -41,7 +41,7 @@ FOUND_IN = {
     "no-confirmation": 0,
     "saved-count-overwritten": 0,
     "leadership-unheeded": 24,
-    "no-gap-rule": 85,
+    "no-gap-rule": 88,
     "key-left-behind": 1,
     "hold-taken-for-up": 0,
     "stale-version": 47,

@@ -1,6 +1,7 @@
 """A prober on a simulated seed, on virtual time: the harness of its tests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -155,8 +156,15 @@ class Harness:
 
     async def survive_an_outage(self) -> None:
         """The nodes of the shoot lose their path, and get it back when protection is complete."""
+        async with self.under_protection():
+            pass
+
+    @asynccontextmanager
+    async def under_protection(self) -> AsyncIterator[None]:
+        """The rest of an outage of the nodes' path, from when protection is complete."""
         with self.faults.path_cut(SHOOT):
             await self.protect()
+            yield
 
     async def protect(self, namespace: str = SHOOT) -> None:
         """Waits until protection is complete, in an outage that somebody else began."""

@@ -42,6 +42,8 @@ class Asked:
     async def raw(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
+        # That the other side has gone is heard of in a turn of the loop, and who writes without end gives it none.
+        await asyncio.sleep(0)
 
     async def answer(self, body=b"", status: int = 200, headers=None) -> None:
         if not isinstance(body, bytes):
