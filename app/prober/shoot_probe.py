@@ -187,6 +187,7 @@ class ShootProbe(ABC):
     async def live_where_stale(self, shoot: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
         """Returns `shoot` itself, or as it was read live, or the failure because of which nothing may be written."""
         seed, now = self._env.seed, self._env.clock.now()
+        too_long = f"reading live took longer than {READING:g}s"
         try:
             # No longer than a reading may be old: after that, what was read of the leases may be untrue.
             async with asyncio.timeout(READING):
@@ -196,12 +197,13 @@ class ShootProbe(ABC):
                 if down and seed.watch_state(Watched.SECRETS).stale(now):
                     await self._take_live_secrets()
         except TimeoutError:
-            return self._stale(f"reading live took longer than {READING:g}s")
+            return self._stale(too_long)
         except errors.ClusterError as error:
             return self._stale(f"reading live failed: {error}")
         except ProbeError as failed:
             return failed.failure
-        return shoot
+        # A process that was frozen takes an answer that was there before it hears that its time is over.
+        return shoot if self._env.clock.now() - now <= READING else self._stale(too_long)
 
     def _stale(self, what: str) -> Failure:
         """The failure `SeedStale`; `what` completes its message."""

@@ -1,5 +1,6 @@
 """Watches of the seed without contact: what a verdict needs is read live, or it is HOLD (spec, words; 4.1)."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from app.core import errors
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
+from app.core.overrides.cache import OverrideCache
 from app.core.ports import Watched
 from app.prober.rules.leases import Timings
 from app.simulation.traffic import Host, Trouble
@@ -62,6 +64,23 @@ async def test_live_reads_that_take_longer_than_a_reading_is_believed_hold_it(la
         assert not harness.writes()
         assert harness.reason() is VerdictReason.SEED_STALE
         assert "took longer than 5s" in harness.decision().message
+
+
+async def test_so_does_a_process_that_stood_still_until_the_answer_was_there(lab, monkeypatch):
+    """Its time limit is due as soon as it goes on, and the answer is taken first."""
+    harness = await stale(lab, "clusters")
+    refresh = OverrideCache.refresh
+
+    async def frozen(self: OverrideCache, namespace: str, *, urgent: bool) -> None:
+        await refresh(self, namespace, urgent=urgent)
+        loop: Any = asyncio.get_running_loop()
+        loop.setup_looptime(start=loop.time() + 60, noop_cycles=1)
+
+    monkeypatch.setattr(OverrideCache, "refresh", frozen)
+    with harness.faults.path_cut(SHOOT):
+        await harness.until(lambda: harness.told(VerdictReason.SEED_STALE), within=120)
+        await harness.run(60)
+        assert not harness.writes()
 
 
 async def test_what_the_watch_told_of_a_shoot_during_a_live_read_stays(lab):
