@@ -232,12 +232,12 @@ class Told:
                 yield wish
 
     def orders(self, namespace: str, now: float) -> list[Wish]:
-        """The open ScaleRequests of a shoot, but for those of whose end it was told before this instant."""
+        """The ScaleRequests of a shoot of whose end it was not told before this instant."""
         return [
             wish
             for uid, wish in self.wishes.items()
             if wish.order is not None
-            and wish.order.open
+            and (wish.order.open or wish.seen >= now)
             and wish.key.namespace == namespace
             and self._gone.get(uid, now) >= now
         ]
