@@ -191,10 +191,11 @@ class OverrideReconciler:
             self._ignored.discard(uid)
             if new or _content(before[uid]) != _content(pause):
                 yield self._began(pause, now)
-        kept = {each.id.uid: each for each in self._cache.all_pauses() if not each.deleting}
+        # Told as it is now, where it is still there: somebody may have moved its end into the past.
+        there = {each.id.uid: each for each in self._cache.all_pauses() if not each.deleting}
         for uid, pause in before.items():
             if uid not in current and uid not in self._ignored:
-                yield self._ended(kept.get(uid, pause), now)
+                yield self._ended(there.get(uid, pause), now)
         self._ignored &= current.keys()
 
     def concerns_a_shoot(self, found: Pause | ScaleRequest) -> bool:
