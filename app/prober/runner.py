@@ -265,7 +265,7 @@ class ShootRunner:
         # Reported before `on_verdict`, so that in log and history the verdict stands before the run that it starts.
         if before is None or (before.verdict, before.reason) != (decision.verdict, decision.reason):
             messages.verdict_changed(self._env, self.namespace, before, decision)
-        self._scaler.on_verdict(decision, outcome.plan)
+        self._scaler.on_verdict(decision, outcome.plan, reading.as_of)
         self._protection.note(decision)
         self._consumer.charge(stopwatch() - begun)
         self._charge_time()
@@ -399,7 +399,7 @@ class ShootRunner:
         self._decision, self._consecutive = outcome.decision, outcome.consecutive
         now = self._env.clock.now()
         self._reading = Reading(now, now, failure)
-        self._scaler.on_verdict(self._decision)
+        self._scaler.on_verdict(self._decision, (), now)
 
     def _run_ended(self, _end: ScalingRunStatus) -> None:
         self._protection.note(self._decision)

@@ -273,6 +273,8 @@ class LeaseProbe(ShootProbe):
         self._slow_readings = 0
         """How many readings in a row were thrown away because they took too long."""
         self._known: tuple[Judgement, ...] = ()
+        self._leases_asked: float | None = None
+        """When the leases that this reading has judged were asked for."""
         self._protected = False
         """Whether protection was active when the probe began."""
         self._probes: dict[RequestKind, float] = {}
@@ -348,7 +350,7 @@ class LeaseProbe(ShootProbe):
     ) -> Reading:
         started = self._env.clock.now()
         left = self._env.policy.probe_timeout - (0.0 if began is None else started - began)
-        self._probes = {}
+        self._probes, self._leases_asked = {}, None
         result: Tally | Failure
         try:
             async with asyncio.timeout(left):
@@ -359,7 +361,14 @@ class LeaseProbe(ShootProbe):
             result = self._timed_out()
         self._failed_before = isinstance(result, Failure)
         ended = self._env.clock.now()
-        return Reading(started, ended, result, dict(self._probes), self._known)
+        return Reading(
+            started,
+            ended,
+            result,
+            dict(self._probes),
+            self._known,
+            leases_asked=self._leases_asked,
+        )
 
     def _timed_out(self) -> Failure:
         limit = self._env.policy.probe_timeout
@@ -425,7 +434,7 @@ class LeaseProbe(ShootProbe):
         took = self._env.clock.now() - reading.sent
         if took > READING:
             raise ProbeError(self._slow(took))
-        self._slow_readings = 0
+        self._slow_readings, self._leases_asked = 0, reading.sent
         self._known = await self._consumer.finish(self._judge_leases(reading, shoot.timings))
         return self._known
 

@@ -93,11 +93,11 @@ def hold_taken_for_up() -> Any:  # noqa: ANN401  a patch
     """A HOLD is acted on as if it were SCALE UP."""
     original = Scaler.on_verdict
 
-    def on_verdict(self: Scaler, decision: Decision, plan: Plan = ()) -> None:
+    def on_verdict(self: Scaler, decision: Decision, plan: Plan, as_of: float) -> None:
         if decision.verdict is Verdict.HOLD:
             decision = replace(decision, verdict=Verdict.SCALE_UP)
             plan = self.pending().plans[Direction.UP]
-        original(self, decision, plan)
+        original(self, decision, plan, as_of)
 
     return patch.object(Scaler, "on_verdict", on_verdict)
 

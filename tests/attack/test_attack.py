@@ -15,13 +15,9 @@ from app.core.kube.client import ResponseLimits
 from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
-from app.core.model.probing import Verdict
 from app.core.model.shoots import SecretView
-from app.core.model.workloads import Direction
 from app.prober.rules import schedule
 from app.prober.rules.leases import Timings
-from app.prober.scaling.resource import RunAborted
-from app.prober.scaling.run import RunGuard
 from tests.attack.kubeconfigs import NAMESPACE, kubeconfig
 from tests.attack.watchdog import on_uvloop
 from tests.core.kube.server import AUTHORITY, serving
@@ -160,15 +156,6 @@ async def test_a_body_that_was_too_long_is_freed_with_its_error():
             tracemalloc.stop()
             gc.enable()
     assert kept < 16 * MIB
-
-
-async def test_a_verdict_of_a_minute_ago_lets_no_write_start():
-    clock = Clock.of_loop()
-    consent = RunGuard(Direction.DOWN, clock, patience=15.0)
-    consent.tell(Verdict.SCALE_DOWN)
-    await clock.sleep(60)
-    with pytest.raises(RunAborted):
-        await consent.wait_until_allowed()
 
 
 @pytest.mark.parametrize("grace", [1e-9, 0.001, 0.1])

@@ -243,11 +243,18 @@ def test_the_hint_of_a_missing_plugin_is_shown(listed, plugin):
 # What is said where it cannot be done.
 
 
-def test_without_a_kubeconfig_it_says_where_it_looked(api, tmp_path):
-    environ = {"DWD_SERVER": api.url, "HOME": str(tmp_path)}
-    ran = run("shoots", FLAG, environ=environ)
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"HOME": "/nowhere"}, "/nowhere/.kube/config"),
+        ({"KUBECONFIG": "a" * 300}, "aaa"),
+        ({"KUBECONFIG": "~nobody-has-this-name/config"}, "~nobody-has-this-name/config"),
+    ],
+)
+def test_without_a_kubeconfig_it_says_where_it_looked(api, environ, said):
+    ran = run("shoots", FLAG, environ={"DWD_SERVER": api.url, **environ})
     assert ran.code == 2
-    assert f"needs your kubeconfig of the seed (--kubeconfig, KUBECONFIG): {tmp_path}/" in ran.err
+    assert f"needs your kubeconfig of the seed (--kubeconfig, KUBECONFIG): {said}" in ran.err
     assert api.asked == []
 
 

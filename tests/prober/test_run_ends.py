@@ -1,6 +1,7 @@
 """What ends a scaling run, and what makes its writes wait (rules 4.3, the table)."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -9,6 +10,7 @@ from app.core.clock import Clock
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.workloads import Direction
+from app.prober.rules import candidates
 from app.prober.scaling.run import RunGuard
 from app.simulation.traffic import Host, Trouble
 from tests.support.doubles import before_each_write
@@ -69,13 +71,36 @@ async def test_a_stop_waits_for_the_request_that_was_sent_and_sends_no_other(har
 
 
 async def test_a_verdict_from_before_the_process_stood_still_is_not_written_on():
-    guard = RunGuard(Direction.DOWN, Clock.of_loop(), 15.0)
+    clock = Clock.of_loop()
+    guard = RunGuard(Direction.DOWN, clock, clock.now(), 15.0)
     held = []
     for seconds in (15, 1):
         await asyncio.sleep(seconds)
         held.append(guard.held)
-    guard.tell(Verdict.SCALE_DOWN)
+    guard.tell(Verdict.SCALE_DOWN, clock.now())
     assert [*held, guard.held] == [False, True, False]
+
+
+async def test_a_verdict_is_as_old_as_its_leases_where_the_process_stood_still_while_it_judged_them(
+    harness, monkeypatch
+):
+    tally, frozen = candidates.tally_with_nodes, []
+
+    def freezing(*given):
+        frozen.append(harness.now)
+        if len(frozen) == 2:  # that of the second reading, which confirms the first one
+            loop: Any = asyncio.get_running_loop()
+            loop.setup_looptime(start=loop.time() + 60, noop_cycles=1)
+        return tally(*given)
+
+    with harness.faults.path_cut(SHOOT):
+        monkeypatch.setattr(candidates, "tally_with_nodes", freezing)
+        await harness.until(lambda: harness.told("FlowStarted"), within=120)
+        assert harness.now == pytest.approx(frozen[1] + 60, abs=0.1)
+        await harness.run(1)
+        assert not harness.writes()
+        await harness.until(harness.writes, within=120)
+        assert harness.now > frozen[2]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -253,7 +278,7 @@ async def test_a_write_that_waited_for_the_budget_does_not_start_under_a_hold(la
     def held(_):
         tries.append(harness.now)
         if len(tries) == 1:
-            harness.prober.registry.scaler(SHOOT).scaling_run.guard.tell(Verdict.HOLD)
+            harness.prober.registry.scaler(SHOOT).scaling_run.guard.tell(Verdict.HOLD, harness.now)
 
     before_each_write(monkeypatch, held)
     with harness.faults.path_cut(SHOOT):

@@ -209,7 +209,7 @@ async def test_a_server_that_streams_waits_for_a_client_that_does_not_read():
     await made.pool.close()
 
 
-async def test_two_ends_may_live_on_machines_of_one_time_line_and_the_client_may_stand_still():
+def test_two_ends_may_live_on_machines_of_one_time_line_and_the_client_may_stand_still():
     timeline = Timeline()
     world, client = timeline.machine("world"), timeline.machine("a1")
     served: list[float] = []

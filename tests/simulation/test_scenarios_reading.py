@@ -70,8 +70,8 @@ def test_a_scene_says_what_happens_to_whom_from_when_on_and_for_how_long():
     assert second.text == ACTIONS["api-down"].about, "an action has words of its own"
     assert second.shoots == ("all",)
     assert (second.pause, second.after, second.lasting) == (10.0, None, 30.0)
-    assert (second.times, second.every, second.whole) == (3, 45.0, 120.0)
-    assert (third.shoots, third.whole) == (2, 0.0)
+    assert (second.times, second.every, second.duration) == (3, 45.0, 120.0)
+    assert (third.shoots, third.duration) == (2, 0.0)
     assert fourth.action.of_seed
 
 

@@ -1,9 +1,9 @@
 """Cuts JSON that is nested too deeply for our decoder, so that the rest can be read.
 
-kube-apiserver accepts thousands of levels in a field that it does not know. msgspec gives up at about 950, since Python
-3.13 at 10,000, for the whole list or event around such an object, without saying which object it is. Nothing that we
-read is nested more than a dozen levels, so deeper parts are cut out and the rest is kept as it is. Depth is found by
-counting brackets, without recursion.
+kube-apiserver accepts thousands of levels in a field that it does not know. msgspec gives up at about 950, with Python
+3.13 at 10,000, since 3.14 where the stack ends, for the whole list or event around such an object, without saying which
+object it is. Nothing that we read is nested more than a dozen levels, so deeper parts are cut out and the rest is kept
+as it is. Depth is found by counting brackets, without recursion.
 """
 
 import re

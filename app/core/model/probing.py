@@ -241,6 +241,13 @@ class Reading:
     """The judgements of all leases that were read, candidates or not."""
     paths: Mapping[Route, PathView] = field(default_factory=dict)
     """Endpoint mode: the last attempt that this probe made on each route."""
+    leases_asked: float | None = None
+    """Lease mode: when the leases that were judged were asked for."""
+
+    @property
+    def as_of(self) -> float:
+        """The instant that the result speaks of; what is decided on it is as old as that."""
+        return self.ended if self.leases_asked is None else self.leases_asked
 
     def followed_by(self, second: "Reading") -> "Reading":
         """The second reading of the same probe, which spans both."""

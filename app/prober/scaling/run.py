@@ -53,25 +53,28 @@ _PHASES: Final = {
 class RunGuard:
     """Guards a scaling run by the verdicts of the probes; a manual one goes on whatever they say."""
 
-    def __init__(self, direction: Direction, clock: Clock, patience: float | None) -> None:
+    def __init__(
+        self, direction: Direction, clock: Clock, as_of: float, patience: float | None
+    ) -> None:
         """Guards a run that begins now.
 
         Args:
             direction: of the run.
             clock: for the age of a verdict.
+            as_of: the instant that the verdict which the run begins on speaks of.
             patience: seconds that a write waits for a HOLD to pass, and after which a verdict is too old to write on;
                 None for a manual run.
         """
         self._direction, self._clock, self._patience = direction, clock, patience
         self._confirmed = True
-        self._verdict_at = clock.now()
+        self._as_of = as_of
         self.ended: str | None = None
         """Why the run must end; None while it may go on."""
         self._changed = asyncio.Event()
 
-    def tell(self, verdict: Verdict) -> None:
+    def tell(self, verdict: Verdict, as_of: float) -> None:
         """Takes a verdict: the same direction confirms the run, the other ends it, HOLD makes the next write wait."""
-        self._verdict_at = self._clock.now()
+        self._as_of = as_of
         self._confirmed = verdict.direction is self._direction
         if self._patience is not None and verdict.direction not in {self._direction, None}:
             self.end(f"the verdict is {verdict}")
@@ -115,7 +118,7 @@ class RunGuard:
         """
         if self._patience is None:
             return False
-        return not self._confirmed or self._clock.now() - self._verdict_at > self._patience
+        return not self._confirmed or self._clock.now() - self._as_of > self._patience
 
     async def pause(self, seconds: float) -> None:
         """Waits for so many seconds.
@@ -169,18 +172,23 @@ class RunGuard:
 class ScalingRun:
     """One run over all dependents in one direction.
 
-    `order` is what it was begun for, as its status was then; `guard` says whether it may go on.
+    `order` is what it was begun for, as its status was then; `guard` says whether it may go on. `as_of` is the instant
+    that the verdict which began it speaks of.
     """
 
     def __init__(
-        self, environment: ProberEnvironment, order: ScalingRunStatus, memory: ScalingMemory
+        self,
+        environment: ProberEnvironment,
+        order: ScalingRunStatus,
+        memory: ScalingMemory,
+        as_of: float,
     ) -> None:
         self._env = environment
         self.order, self.memory = order, memory
         self.started = environment.clock.now()
         self._ended: float | None = None
         patience = None if order.manual else 3 * environment.policy.suspect_interval
-        self.guard = RunGuard(order.direction, environment.clock, patience)
+        self.guard = RunGuard(order.direction, environment.clock, as_of, patience)
         self.superseded = False
         """It was ended so that another run in the same direction can start."""
         self._no_more_levels = False
@@ -333,6 +341,8 @@ class Scaler:
         self._wanted: Direction | None = None
         self._why = ""
         """The message of the verdict that set `_wanted`."""
+        self._as_of = environment.clock.now()
+        """The instant that the last verdict speaks of."""
         self._dry_run_direction: Direction | None = None
         """Dry run: the direction of the last run, which is not repeated until the verdict has turned."""
         self._pending: tuple[dict[ResourceRef, WorkloadView | None], PendingWrites] | None = None
@@ -393,13 +403,16 @@ class Scaler:
         self._pending = views, found
         return found
 
-    def on_verdict(self, decision: Decision, plan: Plan = ()) -> None:
+    def on_verdict(self, decision: Decision, plan: Plan, as_of: float) -> None:
         """Takes a verdict: starts a scaling run, or confirms, delays or ends the one under way.
 
         Args:
             decision: on the last probe.
             plan: what would be done on it now; empty for HOLD.
+            as_of: the instant that the verdict speaks of: writes wait where it is too old, as that of a process that
+                was frozen while it judged the leases.
         """
+        self._as_of = as_of
         direction = decision.verdict.direction
         planned = {each.dependent.ref: each for level in plan for each in level}
         if direction is Direction.UP:
@@ -426,7 +439,7 @@ class Scaler:
             # A gate keeps a scale-down from starting, but neither ends nor delays one.
             if decision.reason is VerdictReason.GATED and decision.would_be.direction is under_way:
                 told = decision.would_be
-            self.scaling_run.guard.tell(told)
+            self.scaling_run.guard.tell(told, as_of)
             if direction is under_way:
                 self.scaling_run.supersede()
         elif self._wanted is not None:
@@ -517,7 +530,7 @@ class Scaler:
 
     def _begin(self, order: ScalingRunStatus) -> None:
         self.memory.turned(order.direction)
-        scaling_run = self.scaling_run = ScalingRun(self._env, order, self.memory)
+        scaling_run = self.scaling_run = ScalingRun(self._env, order, self.memory, self._as_of)
         self._env.operations.follow(order.id, scaling_run.operation)
         messages.run_began(self._env, order)
         self._task = self._env.tasks.once(

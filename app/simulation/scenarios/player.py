@@ -25,7 +25,7 @@ class Performance:
     @property
     def ends(self) -> float:
         """The instant at which it is due to end."""
-        return self.began + self.scene.whole
+        return self.began + self.scene.duration
 
 
 Audience = Callable[[Performance], None]

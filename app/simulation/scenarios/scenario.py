@@ -267,7 +267,7 @@ class Scene:
         return number * (self.every or 0.0)
 
     @property
-    def whole(self) -> float:
+    def duration(self) -> float:
         """The total duration of the scene."""
         return self.turn(self.times - 1) + self.lasting
 
@@ -429,9 +429,12 @@ def find_scenario(wanted: str, shoots: int) -> Scenario:
 def _is_there(path: Path) -> bool:
     """What cannot even be looked for is there as far as it goes: reading it says why."""
     try:
-        return path.exists()
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
     except OSError:  # such as a name that is too long, or a directory without permission
         return True
+    return True
 
 
 def _load(name: str, shoots: int) -> Scenario:

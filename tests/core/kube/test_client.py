@@ -35,7 +35,7 @@ pytestmark = pytest.mark.looptime(False)
 TOKEN = "canary-token-4711"
 VERSION = {"gitVersion": "v1.35.4"}
 ASKED = RequestedRight("list", "leases", "kube-node-lease")
-QUICK = ResponseLimits(first_byte_reused=0.2, first_byte_new=0.5, body=100_000)
+QUICK = ResponseLimits(first_byte_reused=0.2, first_byte_new=0.5, body=1_000_000)
 
 
 @asynccontextmanager
@@ -238,7 +238,7 @@ async def in_records_of_one_byte(asked):
 
 
 async def deep(asked):
-    await asked.answer(b'{"x":' + b"[" * 40_000 + b"]" * 40_000 + b"}")
+    await asked.answer(b'{"x":' + b"[" * 450_000 + b"]" * 450_000 + b"}")
     raise EOFError
 
 
