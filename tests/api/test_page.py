@@ -237,7 +237,7 @@ def test_codes_are_in_words_and_instants_in_sentences_are_times_of_day():
     assert site.words("it's not a code") == "it's not a code"
     text = str(site._text("4 probes since 2026-11-25T20:50:10Z said <so>"))
     assert (
-        '<time datetime="2026-11-25T20:50:10Z" title="2026-11-25T20:50:10Z">20:50:10 UTC</time>'
+        '<time datetime="2026-11-25T20:50:10Z" title="2026-11-25T20:50:10Z" data-form="clock">20:50:10 UTC</time>'
         in text
     )
     assert "&lt;so&gt;" in text

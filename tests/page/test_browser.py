@@ -237,6 +237,17 @@ def test_the_clock_of_the_browser_may_be_wrong(site, tabs):
     assert page.locator("#why time").first.inner_text() == "1m"
 
 
+def test_a_time_of_another_day_has_its_date(tabs):
+    shoots = FakeShoots()
+    message = "paused by x from 2027-01-15T23:59:59Z until 2027-01-16T00:00:00Z"
+    shoots.add(replace(healthy(NAMES[0]), message=message))
+    with served(application(context(shoots))) as url:
+        page = opened(tabs, url)
+        shown = "paused by x from 23:59:59 UTC until 2027-01-16 00:00:00 UTC"
+        page.locator(f"tr[data-name='{NAMES[0]}']", has_text=shown).wait_for()
+        page.close()
+
+
 def test_a_shoot_that_vanishes_while_its_page_is_open_leaves_what_was_known(tabs):
     shoots = FakeShoots()
     shoots.add(protected(NAMES[1]))

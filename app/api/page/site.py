@@ -113,10 +113,12 @@ def _text(value: object) -> Markup:
 
 
 def _clock(instant: str | None) -> Markup:
-    """The time of day in UTC, as logs and Events have it."""
+    """The time of day in UTC, as logs and Events have it; the page's module adds the date where that is not today's."""
     if instant is None:
         return Markup("<span class=none>–</span>")
-    return Markup('<time datetime="{0}" title="{0}">{1} UTC</time>').format(instant, instant[11:19])
+    return Markup('<time datetime="{0}" title="{0}" data-form="clock">{1} UTC</time>').format(
+        instant, instant[11:19]
+    )
 
 
 _WORDS: Final[Mapping[str, str]] = {

@@ -39,16 +39,23 @@ function span(ms) {
   return `${Math.floor(left / 86400)}d ${Math.floor((left % 86400) / 3600)}h`;
 }
 
+/** The time of day as the server words it (site._clock), with the date unless it is today. */
+function clockTime(instant) {
+  const today = instant.slice(0, 10) === new Date(now()).toISOString().slice(0, 10);
+  return `${today ? "" : `${instant.slice(0, 10)} `}${instant.slice(11, 19)} UTC`;
+}
+
 const forms = {
   ago: (at) => `${span(now() - at)} ago`,
   since: (at) => span(now() - at),
   left: (at) => `${span(at - now())} left`,
+  clock: (at, instant) => clockTime(instant),
 };
 
-/** The time of day as the server words it (site._clock), with how far away it is. */
+/** The same, with how far away it is. */
 function clock(instant) {
   const away = Date.parse(instant) - now();
-  return `${instant.slice(11, 19)} UTC (${away > 0 ? `in ${span(away)}` : `${span(-away)} ago`})`;
+  return `${clockTime(instant)} (${away > 0 ? `in ${span(away)}` : `${span(-away)} ago`})`;
 }
 
 const times = document.getElementsByTagName("time");
@@ -56,7 +63,7 @@ const times = document.getElementsByTagName("time");
 function tick() {
   for (const each of times) {
     each.at ??= Date.parse(each.dateTime);
-    const text = forms[each.dataset.form]?.(each.at);
+    const text = forms[each.dataset.form]?.(each.at, each.dateTime);
     if (text && each.firstChild?.data !== text) each.textContent = text;
   }
   showConnection();
