@@ -88,7 +88,7 @@ class Ledger:
         """When each request was sent: one that was given up, or cut off, may be carried out later."""
         self._read: dict[tuple[str, int], tuple[bool, bool, str]] = {}
         self._went_down: dict[tuple[str, str], float] = {}
-        self._behind_at = float("-inf")
+        self._behind_at = self._pods_behind_at = float("-inf")
         world.store.subscribe(self._stored)
 
     @property
@@ -148,16 +148,22 @@ class Ledger:
 
     def frozen(self) -> bool:
         """Whether a watch of Machines or Clusters may be behind."""
-        watches, api = self.world.watches, self.world.api
-        return any(
-            watches.stalled(kind) or api.troubles(SimulatedRequest(Host.SEED, "watch", plural))
-            for kind, plural in (("Cluster", "clusters"), ("Machine", "machines"))
-        )
+        return self._held_back("Cluster", "clusters") or self._held_back("Machine", "machines")
+
+    def _held_back(self, kind: str, plural: str) -> bool:
+        asked = SimulatedRequest(Host.SEED, "watch", plural)
+        return self.world.watches.stalled(kind) or self.world.api.troubles(asked)
+
+    def pods_unknown(self) -> bool:
+        """Whether a watch of pods may have been behind for so long that nothing is known of their gates (5)."""
+        return self._held_back("Pod", "pods") or self.now - self._pods_behind_at < _STALE
 
     def observe(self) -> None:
         """To be called before and after anything goes wrong or right."""
         if self.frozen():
             self._behind_at = max(self._behind_at, self.now)
+        if self._held_back("Pod", "pods"):
+            self._pods_behind_at = max(self._pods_behind_at, self.now)
         for namespace in self.world.shoots:
             self._observe(namespace)
 
@@ -171,7 +177,9 @@ class Ledger:
     def begins(self, name: str, arguments: dict[str, Any]) -> None:
         """A fault begins: a clock that was set wrong once is never trusted again."""
         if name.startswith("connections_") and arguments["name"] == SEED:
-            self._behind_at = self.now + SILENCE  # a watch may not know it is dead before that
+            self._behind_at = self._pods_behind_at = (
+                self.now + SILENCE
+            )  # a watch may not know it is dead before that
         if name.startswith("clock_"):
             self.standing(arguments["namespace"]).clocks_off = True
 

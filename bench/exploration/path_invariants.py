@@ -92,7 +92,10 @@ def no_scale_down_without_the_internal_path(ledger: Ledger, sending: Sending) ->
 
 
 def no_scale_down_behind_a_closed_gate(ledger: Ledger, sending: Sending) -> str | None:
-    """Nothing begins to be scaled down on a verdict that was found while all targets of a gate failed (5)."""
+    """Nothing begins to be scaled down on a verdict that was found while all targets of a gate failed (5).
+
+    A gate of pods is open while it is not known which pods there are.
+    """
     if not sending.down or ledger.by_hand(sending) is not None:
         return None
     begun = ledger.going_down(sending.process, sending.namespace)
@@ -100,6 +103,8 @@ def no_scale_down_behind_a_closed_gate(ledger: Ledger, sending: Sending) -> str 
         return None  # a gate that closes now ends nothing
     found = _confirmed(ledger, sending)
     for gate in ledger.paths.gates(sending.process, sending.namespace):
+        if gate.of_pods and ledger.pods_unknown():
+            continue
         closed = [gate.closed_at(at) and gate.closed_at(at - _JUST_CLOSED) for at in found]
         if closed and all(closed):
             return f"{sending.ref} goes down, and a gate is closed"

@@ -89,6 +89,8 @@ class Attempt:
 class Gate:
     """What one process was told by the runs of one gate of one shoot."""
 
+    of_pods: bool = False
+    """Its targets are pods, which the process knows from a watch."""
     failures: int = 0
     """In a row."""
     last: float = float("-inf")
@@ -143,6 +145,7 @@ class Paths:
         self._open: dict[tuple[str, int], Attempt] = {}
         self._connecting: dict[tuple[str, str, Route], Attempt] = {}
         self._gates: dict[tuple[str, str], dict[str, Gate]] = {}
+        self._of_pods = {each.name for each in policy.endpoint_probes if each.pods is not None}
 
     def connecting(self, process: str, namespace: str, route: Route, now: float) -> None:
         """An attempt begins with a new connection."""
@@ -190,7 +193,7 @@ class Paths:
     def gate(self, process: str, namespace: str, probe: str) -> Gate:
         """What a process was told by a gate of a shoot."""
         gates = self._gates.setdefault((process, namespace), {})
-        return gates.setdefault(probe, Gate())
+        return gates.setdefault(probe, Gate(of_pods=probe in self._of_pods))
 
     def gates(self, process: str, namespace: str) -> Collection[Gate]:
         """What a process was told by each gate of a shoot."""
@@ -201,12 +204,11 @@ class Paths:
 
         Nobody knows from outside when a process hears of it, so that for a while nothing is sure of that gate.
         """
-        pods = [each.name for each in self.policy.endpoint_probes if each.pods is not None]
         for (_, place), gates in self._gates.items():
             if place == namespace:
-                for name in pods:
-                    if name in gates:
-                        gates[name].unsure(now)
+                for gate in gates.values():
+                    if gate.of_pods:
+                        gate.unsure(now)
 
 
 def streaks(attempts: list[Attempt]) -> Iterator[tuple[Attempt, int]]:
