@@ -42,7 +42,7 @@ Reason = Annotated[
     Field(
         min_length=1,
         max_length=LONGEST_REASON,
-        pattern=r"\S",
+        json_schema_extra={"pattern": r"\S"},  # `_some_line` says it in words
         description=_WHY,
         examples=["load balancer is being replaced"],
     ),

@@ -179,7 +179,7 @@ UP = WHY | {"direction": "up"}
     [
         (PauseOrder, {}, {"reason": "required"}),
         (PauseOrder, {"reason": ""}, {"reason": "at least 1"}),
-        (PauseOrder, {"reason": " \t"}, {"reason": "pattern"}),
+        (PauseOrder, {"reason": " \t"}, {"reason": "can be printed"}),
         (PauseOrder, {"reason": "\u200b"}, {"reason": "can be printed"}),
         (PauseOrder, {"reason": "x" * 301}, {"reason": "at most 300"}),
         (PauseOrder, {"reason": 7}, {"reason": "string"}),
