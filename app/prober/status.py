@@ -288,7 +288,7 @@ def _message(known: ShootStatus, reason: str) -> str:
     if decision is None:
         return known.message
     said = decision.message
-    if reason == state.SCALING_FAILED:
+    if known.scaling_failure is not None:  # a protected shoot has another reason
         said += f"; scaling failed: {known.scaling_failure}"
     elif reason != decision.reason and known.facts.kept_back is not None:
         said += f"; {known.facts.kept_back[1]}"

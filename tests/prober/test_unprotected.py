@@ -181,3 +181,13 @@ async def test_scaling_that_fails_is_the_reason_of_a_shoot_that_fails_because_of
         status = operator.status()
         assert status.reason == "ScalingFailed"
         assert "; scaling failed: Deployment/" in status.message
+
+
+async def test_a_protected_shoot_says_why_scaling_up_fails(operator):
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.state() is ShootState.PROTECTED)
+    with operator.faults.patch_forbidden():
+        await operator.until(lambda: operator.status().scaling_failure, within=120)
+        status = operator.status()
+        assert (status.state, status.reason) == (ShootState.PROTECTED, "LeasesRenewed")
+        assert "; scaling failed: Deployment/" in status.message

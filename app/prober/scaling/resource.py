@@ -271,9 +271,7 @@ class ResourceRun:
                 return self._end(StepResult.DRY_RUN, "nothing is written in a dry run")
         match task.step:
             case ScalingStep.FAILED:
-                return self._end(
-                    StepResult.FAILED, f"{self.ref} does not exist and is not optional"
-                )
+                return self._end(StepResult.FAILED, "it does not exist and is not optional")
             case ScalingStep.SKIP:
                 return self._end(StepResult.SKIPPED, task.why)
             case ScalingStep.WRITE:

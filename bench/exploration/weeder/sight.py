@@ -118,6 +118,8 @@ class Sight:
         if self._calm() and few and since is not None and since > after and told.must[1] < now:
             told.must = (now + _SOON, since + self._duration)
             told.earliest = now
+        elif not few:  # it waits, and has replaced the one that ran
+            told.must = (max(told.must[0], now + PACE), told.must[1])
 
     def _ends(self, told: Told) -> None:
         now = self._now()

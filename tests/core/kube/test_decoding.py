@@ -356,25 +356,29 @@ def test_an_empty_shoot_is_one_without_workers():
     assert seed_objects.cluster(cluster({"spec": {}})).shoot == ShootView()
 
 
+def _with_grace(text):
+    return {"spec": {"kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": text}}}}
+
+
 @pytest.mark.parametrize(
-    "shoot",
+    ("shoot", "said"),
     [
-        None,
-        [],
-        "x",
-        {},
-        {"kind": "Seed", "spec": {}},
-        {"spec": {"provider": {"workers": [{}]}}},
-        {"spec": {"hibernation": {"enabled": "yes"}}},
-        {"spec": {"kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": "soon"}}}},
-        {"spec": {"kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": "-5s"}}}},
-        {"spec": {}, "status": {"lastOperation": {"type": 3}}},
+        (None, "spec.shoot is missing"),
+        ([], "spec.shoot: "),
+        ("x", "spec.shoot: "),
+        ({}, "spec"),
+        ({"kind": "Seed", "spec": {}}, "is not a Shoot"),
+        ({"spec": {"provider": {"workers": [{}]}}}, "workers"),
+        ({"spec": {"hibernation": {"enabled": "yes"}}}, "hibernation.enabled"),
+        (_with_grace("soon"), "nodeMonitorGracePeriod: must be a duration"),
+        (_with_grace("-5s"), "nodeMonitorGracePeriod is not positive"),
+        ({"spec": {}, "status": {"lastOperation": {"type": 3}}}, "lastOperation.type"),
     ],
 )
-def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot):
+def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot, said):
     view = seed_objects.cluster(cluster(shoot))
     assert isinstance(view.shoot, Undecodable)
-    assert view.shoot.reason
+    assert said in view.shoot.reason
     assert (view.name, view.resource_version) == ("shoot--a--b", "5")
 
 

@@ -328,7 +328,10 @@ def _grace(kubernetes: _Kubernetes | None) -> float | None:
     text = manager and manager.node_monitor_grace_period
     if not text:
         return None
-    seconds = parse_duration(text)
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise ValueError(f"nodeMonitorGracePeriod: {error}") from error
     if seconds <= 0:
         raise ValueError("nodeMonitorGracePeriod is not positive")
     return seconds
