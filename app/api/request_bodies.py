@@ -86,7 +86,8 @@ class PauseOrder(Order):
 
     reason: Reason
     duration: Length = Field(
-        "1h", description="A Go duration, at most 24h; then the verdicts act again."
+        "1h",
+        description="A Go duration, more than 0s and at most 24h; then the verdicts act again.",
     )
     scope: Scope = Field(
         Scope.ALL,
@@ -116,7 +117,8 @@ class ScaleOrder(Order):
     reason: Reason
     hold: Length = Field(
         "30m",
-        description="How long the automatic verdicts are not acted on after its end: a Go duration, at most 24h.",
+        description="How long the automatic verdicts are not acted on after its end: a Go duration, more than 0s and "
+        "at most 24h.",
     )
     dry_run: StrictBool = Field(default=False, description="Only show the plan; write nothing.")
     force: StrictBool = Field(
