@@ -183,5 +183,5 @@ class Prober:
 
     async def stop(self, why: str) -> None:
         """Ends all probing; requests of scaling runs that were sent are finished first."""
-        self.scale_requests.stopping()
+        await self.scale_requests.stop()
         await self.registry.stop_all(why)

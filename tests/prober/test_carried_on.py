@@ -139,11 +139,15 @@ async def test_killed_again_and_again_it_is_done_once(lab, answered):
     assert nothing_lost(operator)
 
 
-async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one(slow):
+async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one_with_what_it_has_done(
+    slow,
+):
     began = await slow.scale_down_the_first_level()
     await slow.prober.stop("SIGTERM")
     await slow.run(5)
     assert slow.phase() == "Running"
+    first, *_ = slow.status_of()["steps"]
+    assert (first["phase"], first["before"]) == ("Running", 1)
     await slow.kill()
     following = again(slow)
     await finished(following, began.id, within=90)

@@ -279,6 +279,17 @@ class ShootScaleRequests:
             self._run = None
         return wait
 
+    async def show_progress(self) -> None:
+        """Writes the steps of a run under way once more, however short a time ago that was last done."""
+        run = self._run
+        if run is None or run.end is not None:
+            return
+        request = self._env.overrides.request(run.uid, self.namespace)
+        shown = self._env.operations.get(run.uid)
+        if request is not None and request.open and shown is not None:
+            run.shown_at = float("-inf")
+            await self._show(run, request, shown)
+
     async def _show(self, run: _Run, request: ScaleRequest, shown: ScalingRunStatus) -> float:
         """Writes the steps so far, at most once a second, and only while the budget has room."""
         due = run.shown_at + _SHOWN_EVERY - self._env.clock.now()
@@ -430,8 +441,10 @@ class ScaleRequests:
         async with self._creating.setdefault(namespace, asyncio.Lock()):
             return await service.request_scaling(namespace, spec, prefix=prefix, starting=starting)
 
-    def stopping(self) -> None:
-        """Called when the process ends: runs under way are left for the next leader to carry on."""
+    async def stop(self) -> None:
+        """Called when the process ends: runs under way are left for the next leader, their progress shown."""
+        if self.acts():
+            await asyncio.gather(*(each.show_progress() for each in self._shoots.values()))
         self._stopping = True
 
     # Whom there is something to do for.
