@@ -9,7 +9,7 @@ aiohttp's own behaviour is too trusting for that:
   their content. `BoundedReader` aborts the connection.
 - It closes TLS connections gracefully: towards a server that has gone silent, each would be kept for half a minute,
   with 300 KiB. `BoundedReader` aborts instead.
-- It repeats a request whose connection ended. `asks_once` prevents that.
+- It repeats a request whose connection ended. `bare_session` prevents that: it raises `ConnectionCut`.
 """
 
 import asyncio
@@ -45,6 +45,10 @@ _SMALL: Final = 6 / 63.5
 
 class ExcessiveFraming(aiohttp.ClientPayloadError):
     """An answer came in far more chunks, records or interim answers than necessary, or nobody had requested it."""
+
+
+class ConnectionCut(aiohttp.ClientError):
+    """The connection ended before an answer began."""
 
 
 class BoundedReader(ResponseHandler):
@@ -294,14 +298,14 @@ def bare_session(
     *middlewares: aiohttp.ClientMiddlewareType,
     **more: Any,  # noqa: ANN401 - the other arguments of `aiohttp.ClientSession`
 ) -> aiohttp.ClientSession:
-    """Returns a session without cookies, proxies from the environment, decompression and time limits of aiohttp."""
+    """Returns a session without proxies from the environment and what else aiohttp does of its own accord."""
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,  # no proxy variables, no .netrc
         auto_decompress=False,
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # callers have their own
-        middlewares=middlewares,
+        middlewares=(*middlewares, _ask_once),
         **more,
     )
 
@@ -316,21 +320,13 @@ def resolved(host: str, port: int, found: Found) -> list[ResolveResult]:
     ]
 
 
-def asks_once(closed: type[aiohttp.ClientError]) -> aiohttp.ClientMiddlewareType:
-    """Returns a middleware that prevents aiohttp's own retries.
-
-    It raises `closed` if the connection ended before an answer began; aiohttp would repeat the request after its own
-    errors.
-    """
-
-    async def ask(
-        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        try:
-            return await handler(request)
-        except aiohttp.ClientConnectorError:
-            raise
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            raise closed(type(error).__name__) from error
-
-    return ask
+async def _ask_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """A middleware without which aiohttp would repeat a request after its own errors for a cut connection."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise ConnectionCut(type(error).__name__) from error

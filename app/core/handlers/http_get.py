@@ -19,13 +19,12 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from app import NAME, own_version
-from app.core.bounded_http import BoundedConnector, asks_once, bare_session, resolved
+from app.core.bounded_http import BoundedConnector, bare_session, resolved
 from app.core.bounded_tls import BoundedContext
 from app.core.handlers.runs import (
     FOREIGN,
     MOST_READ,
     CannotRun,
-    Closed,
     HandlerRun,
     Lookup,
     error,
@@ -56,7 +55,6 @@ class HttpGets:
         """Opens no connection yet; needs a running event loop."""
         self._session = bare_session(
             BoundedConnector(force_close=True, resolver=_Resolver(lookup)),
-            asks_once(Closed),
             read_bufsize=MOST_READ,
             max_headers=_MOST_FIELDS,
             skip_auto_headers=_AUTOMATIC,

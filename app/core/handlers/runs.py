@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 import aiohttp
 
+from app.core.bounded_http import ConnectionCut
 from app.core.errors import trimmed
 from app.core.model.endpoints import EndpointProbeSpec, Port, ProbeOutcome, Ran, TargetAddress
 from app.core.name_lookup import Found, IpAddress, Lookups
@@ -146,10 +147,6 @@ FOREIGN: Final = (aiohttp.ClientError, OSError)
 """Errors that a connection may raise; TimeoutError and ssl.SSLError are OSErrors."""
 
 
-class Closed(aiohttp.ClientError):
-    """The connection ended before an answer began."""
-
-
 def why(error: Exception) -> str:
     """Returns the reason, for operators."""
     match error:
@@ -157,7 +154,7 @@ def why(error: Exception) -> str:
             return "the name cannot be resolved"
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
             return "no TLS connection could be made"
-        case Closed():
+        case ConnectionCut():
             return "the connection was closed before an answer came"
         case OSError(errno=int() as number):
             return f"no connection: {os.strerror(number)}"

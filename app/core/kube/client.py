@@ -5,7 +5,7 @@ the errors of aiohttp, OpenSSL and msgspec).
 
 A request goes out on a kept-alive connection if there is one. That connection may be dead without anybody having
 noticed, so it gets only part of the time for the first byte of an answer; a GET without one is then sent once more on a
-new connection (rules 3.2). aiohttp's own retries are off (`bounded_http.asks_once`), because they would repeat writes.
+new connection (rules 3.2). aiohttp's own retries, which would repeat writes, are off (`bounded_http`).
 
 An answer may be huge, slow or endless (threat T7). Its bytes are counted while they arrive, per answer and in all
 undecoded answers of the process (`connections.ByteBudget`), and the time for decoding is charged to a consumer (threat
@@ -26,6 +26,7 @@ import msgspec
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from app.core.bounded_http import ConnectionCut
 from app.core.clock import stopwatch
 from app.core.errors import (
     BadAnswer,
@@ -40,7 +41,6 @@ from app.core.kube.connections import (
     MAX_BODY,
     MIB,
     NO_ANSWER,
-    ConnectionCut,
     ConnectionPool,
     NotSwitched,
     RequestAttempt,

@@ -31,7 +31,6 @@ from app.core.bounded_http import (
     READ_AHEAD,
     BoundedConnector,
     ExcessiveFraming,
-    asks_once,
     bare_session,
     resolved,
 )
@@ -224,13 +223,6 @@ class NotSwitched(Exception):
         """The response, unread."""
 
 
-class ConnectionCut(aiohttp.ClientError):
-    """The connection ended before an answer began.
-
-    aiohttp itself repeats a request after its own error for this, but not after this one.
-    """
-
-
 class PinnedResolver(AbstractResolver):
     """Resolves a name to the addresses that are then connected to.
 
@@ -403,7 +395,6 @@ def _session(pool: _Connector, *more: aiohttp.ClientMiddlewareType) -> aiohttp.C
     return bare_session(
         pool,
         *more,
-        asks_once(ConnectionCut),
         read_bufsize=READ_AHEAD,
         headers={"User-Agent": _AGENT, "Accept-Encoding": "identity"},
     )
