@@ -58,8 +58,9 @@ class _Part:
     """The life cycle of one group of adapters, its current troubles by name, and the permissions that it needs."""
 
     begin: Callable[[], Awaitable[None]]
-    close: Callable[[], Awaitable[None]]
     troubles: Callable[[], Mapping[str, str]]
+    close: Callable[[], Awaitable[None]] | None = None
+    """Closes the connections that are its own; its tasks have ended by then."""
     needed: Callable[[], Awaitable[tuple[Permission, ...]]] | None = None
 
 
@@ -128,7 +129,7 @@ class RealCluster:
                 allow_exec=options.allow_exec,
             )
 
-        self._parts.append(_Part(seed.start, connector.close, seed.troubles, needed))
+        self._parts.append(_Part(seed.start, seed.troubles, connector.close, needed))
 
     def _with_endpoints(
         self, adapters: ProberAdapters, options: ProberOptions, policy: ProberPolicy
@@ -141,15 +142,11 @@ class RealCluster:
         execs = ContainerExec(self._api) if options.allow_exec else None
         handlers = NetworkHandlers(core.clock, execs)
 
-        async def close() -> None:
-            await pods.close()
-            await handlers.close()
-
         def features_off() -> Mapping[str, str]:
             return {} if pods.forbidden is None else {PODS_FEATURE: pods.forbidden}
 
         # `permissions_needed` derives the rights of endpoint probes from the policy.
-        self._parts.append(_Part(pods.start, close, pods.troubles))
+        self._parts.append(_Part(pods.start, pods.troubles, handlers.close))
         return replace(
             adapters, endpoints=EndpointAdapters(handlers, pods), features_off=features_off
         )
@@ -164,7 +161,7 @@ class RealCluster:
             lease, dry_run = self._lease(Loop.WEEDER), self._settings.dry_run
             return weeder_permissions(lease=lease, dry_run=dry_run)
 
-        self._parts.append(_Part(seed.start, seed.close, seed.troubles, needed))
+        self._parts.append(_Part(seed.start, seed.troubles, needed=needed))
 
     def _lease(self, loop: Loop) -> tuple[str, str] | None:
         """Namespace and name of the loop's Lease; None without leader election."""
@@ -285,10 +282,10 @@ class RealCluster:
             await each.release()
 
     async def close(self) -> None:
+        """Close all connections; to be called when all tasks have ended."""
         for each in self._parts:
-            await each.close()
-        await self._pauses.close()
-        await self._requests.close()
+            if each.close is not None:
+                await each.close()
         await self._api.close()
 
 

@@ -51,8 +51,8 @@ async def cluster_with(*flags):
             yield adapters, server
         finally:
             await adapters.end()
-            await adapters.close()
             await core.tasks.stop()
+            await adapters.close()
             await asyncio.sleep(0.01)
 
 
@@ -148,31 +148,18 @@ async def test_a_dry_run_needs_no_right_to_write():
 # What endpoint probes hold ends with the process.
 
 ETCD = LabelSelector((Requirement("app", Operator.IN, frozenset({"etcd"})),))
-PODS = "/api/v1/pods"
 PROBES = (
     EndpointProbeSpec("etcd", tcp_socket=TcpSocket(2379), pods=ETCD),
     EndpointProbeSpec("canary", http_get=HttpGet(80), host="127.0.0.1", timeout=30),
 )
 
 
-async def pods_for_ever(asked):
-    """An API server of a seed that has no pods, and a watch of them that says nothing."""
-    if asked.path != PODS:
-        await nothing(asked)
-    elif "watch" in asked.query:
-        await asked.begin_stream()
-        await asked.hang()
-    else:
-        page = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []}
-        await asked.answer(page)
-
-
 @asynccontextmanager
 async def probing_cluster():
-    """What a prober with endpoint probes gets, opened; and its seed. The test closes it."""
+    """What a prober with endpoint probes gets, opened; the test closes it."""
     command = parse(["prober", "--config-file=prober.yaml"], {})
     assert not isinstance(command, Help)
-    async with serving(pods_for_ever) as server:
+    async with serving(nothing) as server:
         core = Core.create()
         real = RealCluster(command.settings, core, FakeCredentials(server))
         real.with_prober(command.settings, ProberPolicy("kubeconfig", (), endpoint_probes=PROBES))
@@ -181,16 +168,12 @@ async def probing_cluster():
         try:
             assert adapters.prober is not None
             assert adapters.prober.endpoints is not None
-            yield adapters, adapters.prober.endpoints, server
+            yield adapters, adapters.prober.endpoints
         finally:
             await adapters.end()
-            await adapters.close()
             await core.tasks.stop()
+            await adapters.close()
             await asyncio.sleep(0.01)
-
-
-def watches_of_pods():
-    return [each.get_name() for each in asyncio.all_tasks() if "app=etcd" in each.get_name()]
 
 
 async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
@@ -199,7 +182,7 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
 
     async with (
         targets.serving(silent) as target,
-        probing_cluster() as (adapters, probed, _),
+        probing_cluster() as (adapters, probed),
     ):
         run = asyncio.ensure_future(
             probed.handlers.run(
@@ -213,15 +196,3 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
         again = probed.handlers.run(PROBES[1], targets.at())
         with pytest.raises(RuntimeError, match="closed"):
             await again
-
-
-async def test_the_end_closes_the_watches_of_the_pods_of_endpoint_probes(monkeypatch):
-    async with probing_cluster() as (adapters, probed, server):
-        probed.pods.follow(targets.NAMESPACE)
-        await until(
-            lambda: any(each.path == PODS and each.query.get("watch") for each in server.asked)
-        )
-        assert watches_of_pods()
-        await adapters.close()
-        assert not watches_of_pods()
-        await until(lambda: not server.open)

@@ -141,7 +141,7 @@ class Cluster:
     troubles: Callable[[], Mapping[str, str]] = field(default=dict)
     """Current troubles of the watches, by name."""
     close: Callable[[], Awaitable[None]] = _nothing
-    """Closes every connection; called last."""
+    """Closes every connection; called last, when all tasks have ended."""
 
     @property
     def elections(self) -> Mapping[Loop, Election]:

@@ -31,7 +31,7 @@ FILLING: Final = frozenset(
         "RecoveryLog._spared",
         "FairRateLimiter._served",  # the last turns of 4,096 namespaces, gone ones included
         "ShootCounts.probe_failures",  # for each shoot that is there, one for each kind of request
-        "ServiceIndex._service_of",  # the slices that the seed has: people split services, into 3 at most
+        "WeederSeed._service_of",  # the slices that the seed has: people split services, into 3 at most
     }
 )
 """What has a bound of its own, and may take days to reach it; its memory counts."""

@@ -141,8 +141,6 @@ async def followed(origin, number):
         for _ in range(10):
             book.effective("shoot--a")
             await asyncio.sleep(0.05)
-    await known.close()
-    await orders.close()
     await tasks.stop()
     await api.close()
     await asyncio.sleep(0.1)

@@ -42,7 +42,7 @@ class Adapter:
         policy: ProberPolicy,
     ) -> None:
         identity = SeedIdentity(proxy.url, kubeconfig.client_context(ca), token)
-        self._clock, self._proxy = clock, proxy
+        self._clock, self._tasks, self._proxy = clock, tasks, proxy
         self.metrics = Metrics()
         self.api = SeedApi(MemoryCredentials(identity), clock, self.metrics, qps=1000.0, burst=1000)
         self.seed = SeedCluster(self.api, policy, tasks, Random(1))
@@ -63,7 +63,7 @@ class Adapter:
             await synced(self.seed)
             yield
         finally:
-            await self.seed.close()
+            await self._tasks.stop()
             await self.connector.close()
             await self.api.close()
             await asyncio.sleep(0.01)  # what was closed says so in the next turns of the loop

@@ -116,7 +116,6 @@ async def heard(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     await made.start()
     await until(lambda: made.watch_state().synced, "the slices are listed")
     yield heard
-    await made.close()
 
 
 @pytest.fixture

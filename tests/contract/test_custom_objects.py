@@ -1,6 +1,5 @@
 """Pauses and ScaleRequests: read through watches, written with care, whatever happens to either."""
 
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -32,16 +31,14 @@ async def peopling(arena, monkeypatch):
     monkeypatch.setattr(reflector, "_REFUSED_PAUSE", 0.2)
     shared = (arena.adapter.api, PROCESS, arena.tasks, Random(1))
     both = [CustomObjects(kind, *shared) for kind in (PAUSE, SCALE_REQUEST)]
-    async with AsyncExitStack() as stack:
-        for each, plural in zip(both, ("pauses", "scalerequests"), strict=True):
-            await arena.grant(plural, objects.people_rules(plural))
-            await each.start()
-            stack.push_async_callback(each.close)
-        await until(lambda: all(each.watch_state().synced for each in both), "they are listed")
-        pauses, requests = both
-        yield SimpleNamespace(
-            pauses=pauses, requests=requests, find=arena.admin.find, clock=arena.clock
-        )
+    for each, plural in zip(both, ("pauses", "scalerequests"), strict=True):
+        await arena.grant(plural, objects.people_rules(plural))
+        await each.start()
+    await until(lambda: all(each.watch_state().synced for each in both), "they are listed")
+    pauses, requests = both
+    return SimpleNamespace(
+        pauses=pauses, requests=requests, find=arena.admin.find, clock=arena.clock
+    )
 
 
 async def make(arena, wire, kind, **spec):

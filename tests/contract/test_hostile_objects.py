@@ -11,6 +11,7 @@ from app.core.kube import resources
 from app.core.kube.reflector import Reflector
 from app.core.kube.seed import SeedCluster
 from app.core.model.shoots import ShootView
+from app.core.tasks import Tasks
 from tests.contract.arena import KCM, REAL_ALONE, REAL_TIME, SCALER, until, whole
 from tests.contract.wire import MERGE
 from tests.core.kube.test_hostile_objects import CUT_SHORT, UNDECODABLE, named
@@ -75,13 +76,13 @@ def seen(seed, namespace):
 @asynccontextmanager
 async def restarted(arena):
     """The watches of a process that starts now."""
-    adapter = arena.adapter
-    made = SeedCluster(adapter.api, arena.policy, arena.tasks, Random(2))
+    tasks = Tasks(arena.clock)
+    made = SeedCluster(arena.adapter.api, arena.policy, tasks, Random(2))
     await made.start()
     try:
         yield made
     finally:
-        await made.close()
+        await tasks.stop()
 
 
 async def test_objects_of_1500_levels_are_taken_and_hide_nothing_from_watches_lists_and_live_reads(

@@ -65,4 +65,3 @@ async def test_a_pod_that_matches_is_seen_with_what_its_probes_depend_on(arena):
     await arena.admin.delete("Pod", "a")
     await until(lambda: only().deleting, "it is being deleted")
     assert told == {arena.namespace}
-    await probed.close()

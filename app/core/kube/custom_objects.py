@@ -13,12 +13,12 @@ from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight
 from app.core.kube.decoding import envelope
 from app.core.kube.decoding import overrides as codec
-from app.core.kube.reflector import ObjectKey, Reflector
+from app.core.kube.reflector import ObjectKey, Reflector, troubles
 from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource, collection
 from app.core.kube.seed_api import URGENT_WITHIN, Budget, SeedApi, or_none
 from app.core.model.overrides import API_VERSION, Pause, ScaleRequest
 from app.core.ports import Starting, WatchState
-from app.core.tasks import Tasks, cancelled, tell
+from app.core.tasks import Tasks, tell
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +93,6 @@ class CustomObjects(Generic[T]):
         self._api, self._identity = api, identity
         self._clock, self._tasks = api.clock, tasks
         self._listeners: list[Callable[[str | None, str], None]] = []
-        self._running: list[Any] = []
         self._learnt: dict[ObjectKey, tuple[T, bool, float]] = {}
         """Versions that the watch does not show yet: the object, whether it is gone, and since when that is known."""
         self._feature_off = api.metrics.feature_off.labels(kind.resource.plural)
@@ -110,17 +109,12 @@ class CustomObjects(Generic[T]):
     async def start(self) -> None:
         """Starts the watch; does not wait until it is synced."""
         name = self._kind.resource.plural
-        self._running.append(self._tasks.shared(self._reflector.run, f"watch {name}"))
-        self._running.append(self._tasks.shared(self._read_again, f"{name} beside the watch"))
-
-    async def close(self) -> None:
-        """Stops the tasks."""
-        await cancelled(*self._running)
+        _ = self._tasks.shared(self._reflector.run, f"watch {name}")
+        _ = self._tasks.shared(self._read_again, f"{name} beside the watch")
 
     def troubles(self) -> Mapping[str, str]:
         """Returns why the watch does not work, by its name; empty if it does, or if the kind is not there."""
-        trouble = self._reflector.trouble
-        return {} if trouble is None or self.off else {self._kind.resource.plural: trouble}
+        return {} if self.off else troubles([self._reflector])
 
     @property
     def off(self) -> str | None:

@@ -8,6 +8,7 @@ planes that are not probed have few pods, and little is kept of each.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from random import Random
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -19,7 +20,7 @@ from app.core.errors import BadAnswer, LimitExceeded, Unreachable
 from app.core.kube import resources
 from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight
-from app.core.kube.reflector import ObjectKey, Reflector
+from app.core.kube.reflector import ObjectKey, Reflector, troubles
 from app.core.kube.resources import PODS
 from app.core.kube.reviews import PODS_FEATURE
 from app.core.kube.seed_api import WITHIN, SeedApi
@@ -34,108 +35,8 @@ IDLE_TIMEOUT: Final = 60.0
 """Seconds after which an unused watch is closed."""
 
 
-class SelectedPods:
-    """A copy of the pods of one selector, kept up to date by `run`."""
-
-    def __init__(
-        self,
-        selector: LabelSelector,
-        api: SeedApi,
-        tasks: Tasks,
-        random: Random,
-        *,
-        changed: Callable[[str], None],
-        refusal_changed: Callable[[], None],
-    ) -> None:
-        """Sends nothing yet.
-
-        Args:
-            selector: selects the pods.
-            api: sends the requests.
-            tasks: owns the watch task; if it dies the process ends.
-            random: spreads retries and the durations of watches.
-            changed: called with a namespace after each change of its pods.
-            refusal_changed: called after each change of `forbidden`.
-        """
-        self._metrics = api.metrics
-        self._tasks, self._changed = tasks, changed
-        source = resources.probed_pods(selector)
-        self.label = source.label
-        """Name of the watch in metrics, log and status."""
-        self._reflector = Reflector(
-            source,
-            api,
-            random,
-            self._pod_changed,
-            replaced=self._listed,
-            refusal_changed=refusal_changed,
-        )
-        self._followed: set[str] = set()
-        self._followed_changed = asyncio.Event()
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the watch does not work; None while it does, or nothing is followed."""
-        return self._reflector.trouble
-
-    @property
-    def forbidden(self) -> str | None:
-        """Why watching pods is forbidden; None while it is allowed, or not known to be forbidden."""
-        return self._reflector.forbidden
-
-    def follow(self, namespace: str) -> None:
-        """Follows a namespace."""
-        self._followed.add(namespace)
-        self._followed_changed.set()
-
-    def leave(self, namespace: str) -> None:
-        """Stops following a namespace."""
-        self._followed.discard(namespace)
-        self._followed_changed.set()
-
-    def pods(self, namespace: str) -> Collection[ProbedPod]:
-        """Returns the pods of a namespace, from the watch; none until they were listed, or if it is not followed."""
-        return tuple(self._reflector.of(namespace).values()) if self.state(namespace).synced else ()
-
-    def state(self, namespace: str) -> WatchState:
-        """Returns the state of the watch for this namespace."""
-        state = self._reflector.state
-        return WatchState(state.synced and namespace in self._followed, state.last_contact)
-
-    def _pod_changed(self, namespace: str, _name: str) -> None:
-        if namespace in self._followed:
-            self._changed(namespace)
-
-    def _listed(self, _since: float | None, _news: tuple[ObjectKey, ...]) -> None:
-        """Notifies for every namespace: even if its pods are the same, they may not have been known to be complete."""
-        for namespace in sorted(self._followed):
-            self._changed(namespace)
-
-    async def run(self) -> None:
-        """Watches while any namespace is followed, until cancelled."""
-        while True:
-            while not self._followed:
-                self._followed_changed.clear()
-                await self._followed_changed.wait()
-            watching = self._tasks.shared(self._reflector.run, f"watch {self.label}")
-            try:
-                await self._until_idle()
-            finally:
-                await cancelled(watching)
-                self._reflector.forget()
-                self._metrics.watch_contact.remove(self.label)
-
-    async def _until_idle(self) -> None:
-        """Waits until no namespace has been followed for a while."""
-        while True:
-            self._followed_changed.clear()
-            within = None if self._followed else IDLE_TIMEOUT
-            if not await happens(self._followed_changed, within):
-                return
-
-
 class ProbedPods:
-    """One watch for each selector; no watch if no selector is configured."""
+    """One watch for each selector, while any namespace is followed; no watch if no selector is configured."""
 
     def __init__(
         self,
@@ -152,17 +53,18 @@ class ProbedPods:
             tasks: owns the watch tasks; if one dies the process ends.
             random: spreads retries and the durations of watches.
         """
-        self._tasks = tasks
+        self._tasks, self._metrics = tasks, api.metrics
         self._off = api.metrics.feature_off.labels(PODS_FEATURE)
         self._listeners: list[Callable[[str], None]] = []
-        self._running: list[asyncio.Task[None]] = []
-        self._selected = {
-            each: SelectedPods(
-                each,
+        self._followed: set[str] = set()
+        self._followed_changed = asyncio.Event()
+        self._watches = {
+            each: Reflector(
+                resources.probed_pods(each),
                 api,
-                tasks,
                 random,
-                changed=self._changed,
+                self._pod_changed,
+                replaced=self._listed,
                 refusal_changed=self._refusal_changed,
             )
             for each in dict.fromkeys(selectors)
@@ -170,47 +72,72 @@ class ProbedPods:
 
     async def start(self) -> None:
         """Starts to keep a watch of each selector while any namespace is followed."""
-        for each in self._selected.values():
-            self._running.append(self._tasks.shared(each.run, each.label))
+        for each in self._watches.values():
+            _ = self._tasks.shared(partial(self._keep, each), each.label)
 
-    async def close(self) -> None:
-        """Stops the watches."""
-        await cancelled(*self._running)
+    async def _keep(self, watch: Reflector[ProbedPod]) -> None:
+        """Watches while any namespace is followed, until cancelled."""
+        while True:
+            while not self._followed:
+                self._followed_changed.clear()
+                await self._followed_changed.wait()
+            watching = self._tasks.shared(watch.run, f"watch {watch.label}")
+            try:
+                await self._until_idle()
+            finally:
+                await cancelled(watching)
+                watch.forget()
+                self._metrics.watch_contact.remove(watch.label)
+
+    async def _until_idle(self) -> None:
+        """Waits until no namespace has been followed for a while."""
+        while True:
+            self._followed_changed.clear()
+            within = None if self._followed else IDLE_TIMEOUT
+            if not await happens(self._followed_changed, within):
+                return
 
     def troubles(self) -> Mapping[str, str]:
-        """Returns why watches do not work, by name; empty if all do."""
-        found = {each.label: each.trouble for each in self._selected.values()}
-        return {name: trouble for name, trouble in found.items() if trouble is not None}
+        """Returns why watches do not work, by name; empty if all do, or nothing is followed."""
+        return troubles(self._watches.values())
 
     @property
     def forbidden(self) -> str | None:
         """Why watching pods is forbidden; None while it is allowed, or not known to be forbidden."""
-        return next((each.forbidden for each in self._selected.values() if each.forbidden), None)
+        return next((each.forbidden for each in self._watches.values() if each.forbidden), None)
 
     def follow(self, namespace: str) -> None:
         """Follows the pods of this namespace, because its shoot is probed from now on."""
-        for each in self._selected.values():
-            each.follow(namespace)
+        self._followed.add(namespace)
+        self._followed_changed.set()
 
     def leave(self, namespace: str) -> None:
         """Stops following the pods of this namespace: from now on there are none to be seen."""
-        for each in self._selected.values():
-            each.leave(namespace)
+        self._followed.discard(namespace)
+        self._followed_changed.set()
 
     def pods(self, namespace: str, selector: LabelSelector) -> Collection[ProbedPod]:
         """Returns the pods that match a configured selector, from the watch; none until all were listed."""
-        return self._selected[selector].pods(namespace)
+        known = self.watch_state(namespace, selector).synced
+        return tuple(self._watches[selector].of(namespace).values()) if known else ()
 
     def watch_state(self, namespace: str, selector: LabelSelector) -> WatchState:
         """Returns the state of this selector's watch; `synced` says whether the pods of this namespace were listed."""
-        return self._selected[selector].state(namespace)
+        state = self._watches[selector].state
+        return WatchState(state.synced and namespace in self._followed, state.last_contact)
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Calls `listener` with the namespace after each change of its pods, and when they have been listed."""
         self._listeners.append(listener)
 
-    def _changed(self, namespace: str) -> None:
-        tell(self._listeners, {"watch": "pods"}, namespace)
+    def _pod_changed(self, namespace: str, _name: str) -> None:
+        if namespace in self._followed:
+            tell(self._listeners, {"watch": "pods"}, namespace)
+
+    def _listed(self, _since: float | None, _news: tuple[ObjectKey, ...]) -> None:
+        """Tells of every namespace: even if its pods are the same, they may not have been known to be complete."""
+        for namespace in sorted(self._followed):
+            tell(self._listeners, {"watch": "pods"}, namespace)
 
     def _refusal_changed(self) -> None:
         why = self.forbidden

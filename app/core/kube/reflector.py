@@ -14,10 +14,10 @@ watch without contact for 90 s counts as stale (rules 4.1).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -255,6 +255,8 @@ class Reflector(Generic[T]):
             admitted: the caller's own budget, on which each request waits; None stands for the normal one.
         """
         self._source, self._api, self._random = source, api, random
+        self.label = source.label
+        """Name of the watch in metrics, log and status."""
         self._clock, self._metrics = api.clock, api.metrics
         self._changed, self._replaced = changed, replaced
         self._refusal_changed, self._admitted = refusal_changed, admitted
@@ -577,6 +579,11 @@ class Reflector(Generic[T]):
         self._last_contact = self._clock.now()
         if not self._source.short_lived:
             self._metrics.watch_contact.labels(self._source.label).set(self._last_contact)
+
+
+def troubles(watches: Iterable[Reflector[Any]]) -> Mapping[str, str]:
+    """Returns why watches do not work, by name; empty if all do."""
+    return {each.label: each.trouble for each in watches if each.trouble is not None}
 
 
 def _refused(error: ClusterError | None, failures: int) -> bool:

@@ -278,18 +278,13 @@ def machines() -> WatchSource[MachineView]:
 def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]:
     """Returns the source of the Secrets of this name, whose kubeconfigs belong to this route."""
     return WatchSource(
-        secrets_label(route),
+        "secrets" if route is Route.INTERNAL else f"{route}-secrets",
         "Secret",
         SECRETS.plural,
         collection(SECRETS),
         seed_objects.secret_of(route),
         name=name,
     )
-
-
-def secrets_label(route: Route) -> str:
-    """Returns the name of that watch in metrics, log and status."""
-    return "secrets" if route is Route.INTERNAL else f"{route}-secrets"
 
 
 def dependent(

@@ -18,7 +18,7 @@ from app.core.kube import resources
 from app.core.kube.client import Decode
 from app.core.kube.connections import RequestedRight
 from app.core.kube.decoding import seed_objects
-from app.core.kube.reflector import DECODED_AT_ONCE, Reflector
+from app.core.kube.reflector import DECODED_AT_ONCE, Reflector, troubles
 from app.core.kube.resources import (
     CLUSTERS,
     MACHINES,
@@ -34,7 +34,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, MachineView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
 from app.core.ports import SeedChange, Starting, Watched, WatchState
-from app.core.tasks import Tasks, cancelled, tell
+from app.core.tasks import Tasks, tell
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +65,6 @@ class SeedCluster:
         self._secret_names = policy.secret_names
         self.resources = Resources(api)
         self._listeners: list[Callable[[SeedChange], None]] = []
-        self._running: list[Any] = []
 
         def reflect(what: Watched, source: WatchSource[T]) -> Reflector[T]:
             def changed(namespace: str, name: str) -> None:
@@ -90,27 +89,21 @@ class SeedCluster:
             )
             for each in policy.dependents
         }
+        self._watches: list[Reflector[Any]] = [
+            self._clusters,
+            *([] if self._machines is None else [self._machines]),
+            *self._secrets.values(),
+            *self._dependents.values(),
+        ]
 
     async def start(self) -> None:
         """Starts the watches; does not wait until they are synced."""
-        for name, reflector in self._by_name().items():
-            self._running.append(self._tasks.shared(reflector.run, f"watch {name}"))
-
-    async def close(self) -> None:
-        """Stops the watches."""
-        await cancelled(*self._running)
+        for each in self._watches:
+            _ = self._tasks.shared(each.run, f"watch {each.label}")
 
     def troubles(self) -> Mapping[str, str]:
-        """Returns why watches do not work, by name of the watch; empty if all do."""
-        found = {name: reflector.trouble for name, reflector in self._by_name().items()}
-        return {name: trouble for name, trouble in found.items() if trouble is not None}
-
-    def _by_name(self) -> dict[str, Reflector[Any]]:
-        named: dict[str, Reflector[Any]] = {"clusters": self._clusters}
-        if self._machines is not None:
-            named["machines"] = self._machines
-        named |= {resources.secrets_label(route): each for route, each in self._secrets.items()}
-        return named | {str(ref): reflector for ref, reflector in self._dependents.items()}
+        """Returns why watches do not work, by name; empty if all do."""
+        return troubles(self._watches)
 
     def subscribe(self, listener: Callable[[SeedChange], None]) -> None:
         """Calls `listener` in the event loop after each change of a watched object."""

@@ -2,56 +2,19 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from app.core.errors import Forbidden, Unauthorized
 from app.core.kube import resources
 from app.core.kube.connections import MIB
 from app.core.kube.decoding import envelope, pod_objects
-from app.core.kube.reflector import ObjectKey, Reflector
+from app.core.kube.reflector import ObjectKey, Reflector, troubles
 from app.core.kube.resources import PODS
 from app.core.kube.seed_api import Budget, SeedApi, or_none
 from app.core.model.names import LabelSelector
 from app.core.model.weeding import PodView, ServiceKey, SliceView
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
-from app.core.tasks import Tasks, cancelled, tell
-
-# Index of the EndpointSlices of each configured service; pure.
-
-
-class ServiceIndex:
-    """Maps services to their slices, and slices to their service."""
-
-    def __init__(self, services: Collection[str]) -> None:
-        """Creates an empty index; slices of services that are not in `services` are ignored."""
-        self._configured = frozenset(services)
-        self._slices: dict[ServiceKey, dict[str, SliceView]] = {}
-        self._service_of: dict[tuple[str, str], ServiceKey] = {}
-
-    def services(self) -> tuple[ServiceKey, ...]:
-        """Returns the services that have slices."""
-        return tuple(self._slices)
-
-    def slices(self, key: ServiceKey) -> tuple[SliceView, ...]:
-        """Returns the slices of a service; empty if it has none."""
-        return tuple(self._slices.get(key, {}).values())
-
-    def put(self, namespace: str, name: str, view: SliceView | None) -> tuple[ServiceKey, ...]:
-        """Stores or removes a slice; returns the affected services.
-
-        There are two if the slice moved from one service to another: first the one that lost it.
-        """
-        before, now = self._service_of.pop((namespace, name), None), None
-        if view is not None and view.service in self._configured:
-            now = ServiceKey(view.namespace, view.service)
-        if before is not None and before != now:
-            del self._slices[before][name]
-            if not self._slices[before]:
-                del self._slices[before]
-        if now is not None and view is not None:
-            self._service_of[namespace, name] = now
-            self._slices.setdefault(now, {})[name] = view
-        return tuple(dict.fromkeys(key for key in (before, now) if key is not None))
+from app.core.tasks import Tasks, tell
 
 
 class PodWatch:
@@ -115,8 +78,9 @@ class WeederSeed:
         """
         self._api, self._tasks, self._random = api, tasks, random
         self._listeners: list[ServiceListener] = []
-        self._running: list[Any] = []
-        self._index = ServiceIndex(services)
+        self._services = frozenset(services)
+        self._service_of: dict[ObjectKey, ServiceKey] = {}
+        """The configured service of each slice, as it was told last."""
         source = resources.slices(services)
         self._slices = Reflector(
             source, api, random, self._slice_changed, replaced=self._slices_listed
@@ -124,16 +88,11 @@ class WeederSeed:
 
     async def start(self) -> None:
         """Starts the watch of the slices; does not wait until it is synced."""
-        self._running.append(self._tasks.shared(self._slices.run, "watch endpointslices"))
-
-    async def close(self) -> None:
-        """Stops the watch of the slices."""
-        await cancelled(*self._running)
+        _ = self._tasks.shared(self._slices.run, f"watch {self._slices.label}")
 
     def troubles(self) -> Mapping[str, str]:
         """Returns why the watch of the slices does not work, by its name; empty if it does."""
-        trouble = self._slices.trouble
-        return {} if trouble is None else {"endpointslices": trouble}
+        return troubles([self._slices])
 
     def subscribe(self, listener: ServiceListener) -> None:
         """Calls `listener` for each change of a service from now on."""
@@ -145,27 +104,39 @@ class WeederSeed:
 
     def services(self) -> Collection[ServiceKey]:
         """Returns the configured services that have slices."""
-        return self._index.services()
+        return tuple(dict.fromkeys(self._service_of.values()))
 
     def slices(self, key: ServiceKey) -> tuple[SliceView, ...]:
         """Returns the slices of a service; empty if it has none."""
-        return self._index.slices(key)
+        found = self._slices.of(key.namespace).values()
+        return tuple(each for each in found if self._service(each) == key)
+
+    def _service(self, view: SliceView | None) -> ServiceKey | None:
+        """Returns the configured service that a slice belongs to; None if there is none."""
+        if view is None or view.service not in self._services:
+            return None
+        return ServiceKey(view.namespace, view.service)
 
     def _slice_changed(self, namespace: str, name: str) -> None:
-        for key in self._index_anew([(namespace, name)]):
+        for key in self._services_of([(namespace, name)]):
             tell([each.service_changed for each in self._listeners], _WATCH, key)
 
     def _slices_listed(self, since: float | None, news: tuple[ObjectKey, ...]) -> None:
-        relisted = Relisted(since, self._index_anew(news))
+        relisted = Relisted(since, self._services_of(news))
         tell([each.services_relisted for each in self._listeners], _WATCH, relisted)
 
-    def _index_anew(self, slices: Iterable[ObjectKey]) -> tuple[ServiceKey, ...]:
-        """Returns the services that these slices belong to, or belonged to."""
-        touched: dict[ServiceKey, None] = {}  # each once, in order
-        for namespace, name in slices:
-            view = self._slices.of(namespace).get(name)
-            touched |= dict.fromkeys(self._index.put(namespace, name, view))
-        return tuple(touched)
+    def _services_of(self, changed: Iterable[ObjectKey]) -> tuple[ServiceKey, ...]:
+        """Returns the services that these slices belonged to and belong to, each once."""
+        found: list[ServiceKey | None] = []
+        for key in changed:
+            namespace, name = key
+            now = self._service(self._slices.of(namespace).get(name))
+            found += self._service_of.get(key), now
+            if now is None:
+                self._service_of.pop(key, None)
+            else:
+                self._service_of[key] = now
+        return tuple(dict.fromkeys(each for each in found if each is not None))
 
     # Live.
 

@@ -60,6 +60,7 @@ class World:
             resources = [
                 {"name": "scalers", "kind": "Scaler"},
                 {"name": "scalers/scale", "kind": "Scale"},
+                {"name": "deployments", "kind": "Deployment"},
             ]
             await asked.answer({"kind": "APIResourceList", "resources": resources})
         elif "watch" in asked.query:
@@ -78,17 +79,16 @@ class World:
 
 
 @asynccontextmanager
-async def seed_of(world, *, qps=1000.0, burst=1000):
+async def seed_of(world, *, policy=POLICY, qps=1000.0, burst=1000):
     async with api_of(world.handle, qps=qps, burst=burst) as (api, server):
         tasks = Tasks(api.clock)
-        seed: Any = SeedCluster(api, POLICY, tasks, Random(1))
+        seed: Any = SeedCluster(api, policy, tasks, Random(1))
         seed.server, seed.api, seed.metrics = server, api, api.metrics
         seed.changes = []
         seed.subscribe(seed.changes.append)
         try:
             yield seed
         finally:
-            await seed.close()
             await tasks.stop()
 
 
@@ -115,6 +115,16 @@ async def test_one_watch_each_by_name_over_all_namespaces():
         }
         assert limits["clusters"] == "50"
         assert limits["machines"] == "500"
+
+
+async def test_dependents_of_one_kind_and_name_in_two_groups_are_watched_both():
+    other = KCM._replace(api_version=SCALER.api_version)
+    policy = ProberPolicy("kubeconfig-secret", (DependentPolicy(KCM), DependentPolicy(other)))
+    async with seed_of(World(), policy=policy) as seed:
+        await seed.start()
+        await until(lambda: seed.watch_state(Watched.DEPENDENTS).synced)
+        assert seed.dependent(NS, KCM) is not None
+        assert seed.dependent(NS, other) is not None
 
 
 @pytest.fixture

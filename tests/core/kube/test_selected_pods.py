@@ -101,7 +101,6 @@ async def probed():
         try:
             yield seen
         finally:
-            await seen.pods.close()
             await seen.process.kill()
 
     yield made

@@ -78,5 +78,4 @@ async def seed_on(script: Script, *, started: bool = True):
             await seed.start()
         yield seed
     finally:
-        await seed.close()
         await tasks.stop()
