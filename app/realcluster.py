@@ -19,15 +19,10 @@ from app.core.kube.connections import Network
 from app.core.kube.custom_objects import PAUSE, SCALE_REQUEST, CustomObjects
 from app.core.kube.election import ElectionTimes, LeaseElection, LeaseStore, SoleOwner
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
-from app.core.kube.leader_slice import (
-    ApiEndpoint,
-    LeaderAddress,
-    LeaderAddressOff,
-)
+from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderAddressOff
 from app.core.kube.pods import ContainerExec, ProbedPods
 from app.core.kube.resources import ApiResource, assumed
 from app.core.kube.reviews import (
-    PODS_FEATURE,
     AccessReviewer,
     Reviewer,
     permissions_needed,
@@ -41,7 +36,7 @@ from app.core.kube.weeder_view import WeederSeed
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
-from app.core.ports import Leadership, Permission
+from app.core.ports import PODS_FEATURE, Leadership, Permission
 from app.core.tasks import cancelled
 from app.prober.environment import EndpointAdapters
 from app.service.parts import Cluster, Core, ProberAdapters, Rights, WeederAdapters

@@ -25,11 +25,14 @@ from aiohttp.abc import ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_parser import RawResponseMessage
 
+from app import NAME, own_version
 from app.core.bounded_tls import BoundedContext, BoundedTls, Greeting, secured
 from app.core.clock import stopwatch
 from app.core.fair_queue import TIME_SLICE, Consumer, FairQueue
 from app.core.name_lookup import Found
 
+AGENT: Final = f"{NAME}/{own_version()}"
+"""The `User-Agent` of our requests."""
 READ_AHEAD: Final = 64 * 1024
 """Bytes of a body that may wait to be read, and 16 times as many chunks; briefly twice that."""
 # Bytes that are parsed without looking at the stopwatch: at worst 1,400 chunks, 5 ms.

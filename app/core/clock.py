@@ -31,9 +31,9 @@ class Clock:
         return cls(time.time(), time.monotonic, time.process_time)
 
     @classmethod
-    def of_loop(cls, epoch: float = 1_800_000_000.0) -> Self:
-        """Creates a time line from the event loop's time, beginning at `epoch`; virtual if the loop's time is."""
-        return cls(epoch, asyncio.get_running_loop().time)
+    def of_loop(cls) -> Self:
+        """Creates a time line of the event loop's time, which begins in 2027; virtual if the loop's time is."""
+        return cls(1_800_000_000.0, asyncio.get_running_loop().time)
 
     def now(self) -> float:
         """Returns the current instant."""

@@ -313,7 +313,6 @@ class Metrics:
             "When the active protection of the shoot began, in seconds since 1970; absent while none is.",
             ("namespace",),
         )
-
         self.endpoint_success = Family(
             "dwd_endpoint_probe_success",
             FamilyKind.GAUGE,

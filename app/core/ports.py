@@ -10,18 +10,13 @@ a `ClusterError` (`app.core.errors`), and otherwise only what its docstring name
 translates what its HTTP client or decoder raises.
 """
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-)
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome, Ran, TargetAddress
-from app.core.model.overrides import (
-    Pause,
-)
+from app.core.model.overrides import Pause
 from app.core.model.weeding import ServiceKey
 
 
@@ -107,6 +102,21 @@ class Permission:
     namespace: str = ""
     feature: str = ""
     """The one feature that is switched off without it; empty if protection itself needs it."""
+
+
+# Features that are off without some of these permissions, as log, metrics and API name them.
+
+
+EVENTS_FEATURE: Final = "events"
+"""The feature that is off without the right to write Events."""
+REVIEW_FEATURE: Final = "token-review"
+"""The feature that is off without the right to have callers reviewed."""
+ADDRESS_FEATURE: Final = "leader-address"
+"""The feature that is off without the rights to the leader's EndpointSlice."""
+PODS_FEATURE: Final = "endpoint-pods"
+"""The feature that is off without the rights to watch the pods of endpoint probes."""
+EXEC_FEATURE: Final = "endpoint-exec"
+"""The feature that is off without the rights to run commands in containers."""
 
 
 # Endpoint probes.

@@ -63,17 +63,11 @@ class Tasks:
 
         return self._start(watched, name)
 
-    def kept(
-        self,
-        job: Job,
-        name: str,
-        failed: Callable[[Exception], None],
-        backoff: Backoff | None = None,
-    ) -> asyncio.Task[None]:
+    def kept(self, job: Job, name: str, failed: Callable[[Exception], None]) -> asyncio.Task[None]:
         """Runs a loop of one shoot until it returns; after an unexpected error it calls `failed` and starts again."""
 
         async def kept_running() -> None:
-            failures, pace = 0, backoff or Backoff()
+            failures, pace = 0, Backoff()
             while True:
                 started = self._clock.now()
                 try:

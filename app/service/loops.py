@@ -25,12 +25,7 @@ from app.core.reporting.history import History
 from app.core.reporting.metering import EndpointMetering, Metering
 from app.prober.controller import Prober
 from app.prober.endpoints.worker import EndpointResultView
-from app.prober.environment import (
-    RUNS_TOGETHER,
-    TOGETHER,
-    EndpointAdapters,
-    ProberEnvironment,
-)
+from app.prober.environment import RUNS_TOGETHER, TOGETHER, EndpointAdapters, ProberEnvironment
 from app.prober.gauges import ShootSeries, StateCounts
 from app.prober.registry import ShootRegistry
 from app.prober.status import ShootStatus, ShootSummary

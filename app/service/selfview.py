@@ -15,16 +15,9 @@ from app.core.config.settings import ApiSettings
 from app.core.errors import ClusterError, ConfigWarning, Forbidden
 from app.core.metrics import Metrics
 from app.core.model.policy import Loop
-from app.core.ports import Permission
-from app.core.reporting.event_writer import FEATURE, EventWriter
-from app.service.parts import (
-    Cluster,
-    Configured,
-    Election,
-    LeaderAddressView,
-    Rights,
-    Scan,
-)
+from app.core.ports import ADDRESS_FEATURE, EVENTS_FEATURE, Permission
+from app.core.reporting.event_writer import EventWriter
+from app.service.parts import Cluster, Configured, Election, LeaderAddressView, Rights, Scan
 
 log = structlog.get_logger(__name__)
 
@@ -237,14 +230,14 @@ class SelfView:
             if each.feature
         }
         if self._events is not None and self._events.off is not None:
-            found[FEATURE] = self._events.off
+            found[EVENTS_FEATURE] = self._events.off
         if self._scan is not None and self._scan.off is not None:
             found[self._scan.feature] = self._scan.off
         for each in self._features_off:
             found |= each()
         leader = self._cluster.leader
         if leader is not None and leader.off is not None:
-            found["leader-address"] = leader.off
+            found[ADDRESS_FEATURE] = leader.off
         return found
 
     def missing_permissions(self) -> tuple[Permission, ...]:

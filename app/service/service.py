@@ -19,6 +19,7 @@ import asyncio
 import gc
 import platform
 from collections.abc import Awaitable, Iterable
+from functools import partial
 from ssl import SSLContext
 from typing import Final
 
@@ -44,34 +45,14 @@ from app.service.loops import OverrideFeature, ProberLoop, RunningLoop, WeederLo
 from app.service.parts import Cluster, Configured, Core
 from app.service.selfview import PermissionCheck, SelfView, health
 
-# How late the event loop returns to a timer. Every probe and every answer is late by as much.
-
-
-EVERY: Final = 0.5
-"""Seconds between two samples."""
-
-
-class LagSampler:
-    """Measures the lag of the event loop that it runs in."""
-
-    def __init__(self, clock: Clock, histogram: Histogram, every: float = EVERY) -> None:
-        self._clock = clock
-        self._histogram = histogram
-        self._every = every
-
-    async def run(self) -> None:
-        while True:
-            due = self._clock.now() + self._every
-            await self._clock.sleep(self._every)
-            self._histogram.observe(max(self._clock.now() - due, 0.0))
-
-
 log = structlog.get_logger(__name__)
 
 # Seconds for each step of a stop: together, with the 0.3 s of the servers, they keep it within two seconds.
 _STOP_LOOPS: Final = 0.7
 _STOP_CLUSTER: Final = 0.6
 _CLOSE_CLUSTER: Final = 0.2
+# Seconds between two samples of the lag.
+_SAMPLED_EVERY: Final = 0.5
 
 
 class Service:
@@ -254,8 +235,8 @@ class Service:
     async def _start_loops(self, gate: AccessGate) -> None:
         tasks = self._core.tasks
         self._serving = [tasks.shared(each.run, f"{each.name} server") for each in self._servers]
-        sampler = LagSampler(self._core.clock, self._core.metrics.loop_lag)
-        _ = tasks.shared(sampler.run, "loop lag")
+        sampling = partial(sample_lag, self._core.clock, self._core.metrics.loop_lag)
+        _ = tasks.shared(sampling, "loop lag")
         gate.start(tasks)
         self._decisions.start()
         if self._streams is not None:
@@ -311,6 +292,14 @@ class Service:
         await _within(_CLOSE_CLUSTER, self._cluster.close(), "connections")
         self._audit.flush()
         log.info("stopped")
+
+
+async def sample_lag(clock: Clock, histogram: Histogram) -> None:
+    """Measure for ever how late the event loop returns to a timer: each probe and each answer is late by as much."""
+    while True:
+        due = clock.now() + _SAMPLED_EVERY
+        await clock.sleep(_SAMPLED_EVERY)
+        histogram.observe(max(clock.now() - due, 0.0))
 
 
 async def _within(seconds: float, work: Awaitable[None], what: str) -> None:

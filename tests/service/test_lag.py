@@ -1,11 +1,12 @@
 """The lag of the event loop."""
 
 import asyncio
+from functools import partial
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
 from app.core.tasks import Tasks
-from app.service.service import LagSampler
+from app.service.service import sample_lag
 
 
 class Late(Clock):
@@ -18,7 +19,7 @@ class Late(Clock):
 async def sampled(make):
     clock, metrics = make(), Metrics()
     tasks = Tasks(clock)
-    _ = tasks.shared(LagSampler(clock, metrics.loop_lag, every=0.5).run, "lag")
+    _ = tasks.shared(partial(sample_lag, clock, metrics.loop_lag), "lag")
     await asyncio.sleep(60.1)
     await tasks.stop()
     value = metrics.registry.get_sample_value

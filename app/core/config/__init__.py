@@ -1,1 +1,1 @@
-"""Configuration: the two YAML files (`files`), the flags and environment variables of each command (`settings`)."""
+"""Configuration: the two YAML files (`policy_files`), and the flags of each command (`settings`, `client_settings`)."""

@@ -12,15 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 import yaml
 
 from app.core.config.values import FileKind
-from app.core.config.yaml_file import (
-    NodeKind,
-    Path_,
-    YamlFile,
-    compose,
-    kind,
-    line_of,
-    read_text,
-)
+from app.core.config.yaml_file import NodeKind, Path_, YamlFile, compose, kind, line_of, read_text
 from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
 from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeType
 from app.core.model.instants import format_duration, parse_duration

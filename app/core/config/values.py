@@ -21,7 +21,8 @@ from app.core.errors import trimmed
 from app.core.model.endpoints import MAX_PORT, NAMESPACE_HOLE
 from app.core.model.instants import format_duration, parse_duration
 from app.core.model.keys import MAX_WHOLE, NUMBER
-from app.core.model.names import is_label, is_subdomain
+from app.core.model.names import bracketed, is_label, is_subdomain
+from app.core.model.workloads import go_bool
 
 N = TypeVar("N", int, float)
 Scheme = Literal["http", "https"]
@@ -31,8 +32,6 @@ _MAX_REASON: Final = 300
 _SHOWN: Final = 100
 _MAX_COMPARED: Final = 100
 _COUNT: Final = re.compile(r"[-+]?[0-9]{1,10}")
-_TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
-_FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 _PORTS: Final = {"http": 80, "https": 443}
 _ORIGIN: Final = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?/?"
@@ -85,7 +84,7 @@ class ListenAddress:
         return bool(self.host) and ipaddress.ip_address(self.host).is_loopback
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{bracketed(self.host)}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,7 @@ class Origin:
             return False
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+        return f"{self.scheme}://{bracketed(self.host)}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +146,10 @@ def choice(choices: type[StrEnum]) -> AsText:
 
 def boolean(text: str) -> bool:
     """Parses a boolean with the spellings of Go's `strconv.ParseBool`."""
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise ValueError(f"must be true or false, not {quoted(text)}")
+    value = go_bool(text)
+    if value is None:
+        raise ValueError(f"must be true or false, not {quoted(text)}")
+    return value
 
 
 def number(text: str) -> float:
@@ -286,7 +283,7 @@ def _root(text: str) -> str | None:
         return None
     if url.scheme not in _PORTS or not url.hostname or url.path not in {"", "/"}:
         return None
-    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    host = bracketed(url.hostname)
     own = port is not None and port != _PORTS[url.scheme]
     return f"{url.scheme}://{host}:{port}" if own else f"{url.scheme}://{host}"
 

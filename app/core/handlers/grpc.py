@@ -23,17 +23,10 @@ from h2.events import (
 )
 from h2.exceptions import H2Error
 
-from app import NAME, own_version
-from app.core.handlers.runs import (
-    CannotRun,
-    HandlerRun,
-    Lookup,
-    connect,
-    failure,
-    success,
-    why,
-)
+from app.core.bounded_http import AGENT
+from app.core.handlers.runs import CannotRun, HandlerRun, Lookup, connect, failure, success, why
 from app.core.model.endpoints import Grpc, Ran
+from app.core.model.names import bracketed
 
 # Encodes and decodes the two messages of `grpc.health.v1.Health/Check`; pure.
 #
@@ -125,7 +118,6 @@ def _varint(value: int) -> bytes:
 # at level debug it would log whatever a target sends
 logging.getLogger("hpack").setLevel(logging.CRITICAL + 1)
 
-_AGENT: Final = f"{NAME}/{own_version()}"
 _PATH: Final = "/grpc.health.v1.Health/Check"
 _STREAM: Final = 1
 # Maximum bytes that a target may send; a valid answer has about a hundred. As empty frames they take 12 ms.
@@ -171,15 +163,14 @@ async def check_health(handler: Grpc, run: HandlerRun, lookup: Lookup) -> Ran:
     port, message = run.port(handler.port), request(handler.service)
     if len(message) > _MOST_ASKED:
         raise CannotRun("the name of the service is too long")
-    host = f"[{run.address.host}]" if ":" in run.address.host else run.address.host
     headers = [
         (":method", "POST"),
         (":scheme", "http"),
         (":path", _PATH),
-        (":authority", f"{host}:{port}"),
+        (":authority", f"{bracketed(run.address.host)}:{port}"),
         ("te", "trailers"),
         ("content-type", "application/grpc"),
-        ("user-agent", _AGENT),
+        ("user-agent", AGENT),
         ("grpc-timeout", f"{run.probe.timeout * 1000:.0f}m"),
     ]
     try:

@@ -18,8 +18,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from multidict import CIMultiDict
 from yarl import URL
 
-from app import NAME, own_version
-from app.core.bounded_http import BoundedConnector, bare_session, resolved
+from app.core.bounded_http import AGENT, BoundedConnector, bare_session, resolved
 from app.core.bounded_tls import BoundedContext
 from app.core.handlers.runs import (
     FOREIGN,
@@ -34,7 +33,6 @@ from app.core.handlers.runs import (
 )
 from app.core.model.endpoints import HttpGet, Ran
 
-AGENT: Final = f"{NAME}/{own_version()}"
 _MOST_FIELDS: Final = 64
 _MOST_REDIRECTS: Final = 10
 _FOLLOWED: Final = frozenset({301, 302, 303, 307, 308})

@@ -274,7 +274,7 @@ class ApiClient:
             raise
 
     def _url(self, request: ApiRequest) -> URL:
-        """Returns the URL of the request; parses it only once if it is requested `again`."""
+        """Returns the URL of the request; parses it only once if it is to be kept (`keep_url`)."""
         known = self._urls.get(request.path)
         if known is not None:
             return known

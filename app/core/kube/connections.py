@@ -26,8 +26,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.tracing import Trace
 
-from app import NAME, own_version
 from app.core.bounded_http import (
+    AGENT,
     READ_AHEAD,
     BoundedConnector,
     ExcessiveFraming,
@@ -146,7 +146,6 @@ class Network(Protocol):
         ...
 
 
-_AGENT: Final = f"{NAME}/{own_version()}"
 NO_ANSWER: Final = "<error>"
 _CODES: Final = frozenset({NO_ANSWER, *(str(each.value) for each in HTTPStatus)})
 # Metric label of every status code that HTTP does not define: a server could make up hundreds, each a new series.
@@ -396,7 +395,7 @@ def _session(pool: _Connector, *more: aiohttp.ClientMiddlewareType) -> aiohttp.C
         pool,
         *more,
         read_bufsize=READ_AHEAD,
-        headers={"User-Agent": _AGENT, "Accept-Encoding": "identity"},
+        headers={"User-Agent": AGENT, "Accept-Encoding": "identity"},
     )
 
 

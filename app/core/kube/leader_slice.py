@@ -23,10 +23,10 @@ from app.core.errors import (
 from app.core.kube.connections import MIB
 from app.core.kube.decoding.envelope import Raw
 from app.core.kube.resources import ENDPOINT_SLICES
-from app.core.kube.reviews import ADDRESS_FEATURE
 from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
-from app.core.ports import Leadership
+from app.core.model.names import bracketed
+from app.core.ports import ADDRESS_FEATURE, Leadership
 from app.core.tasks import happens
 
 log = structlog.get_logger(__name__)
@@ -54,8 +54,7 @@ class ApiEndpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.ip}]" if ":" in self.ip else self.ip
-        return f"{host}:{self.port}"
+        return f"{bracketed(self.ip)}:{self.port}"
 
 
 class LeaderSlice(NamedTuple):

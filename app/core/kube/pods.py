@@ -22,11 +22,10 @@ from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight
 from app.core.kube.reflector import ObjectKey, Reflector, troubles
 from app.core.kube.resources import PODS
-from app.core.kube.reviews import PODS_FEATURE
 from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.model.endpoints import ProbedPod
 from app.core.model.names import LabelSelector
-from app.core.ports import Frame, WatchState
+from app.core.ports import PODS_FEATURE, Frame, WatchState
 from app.core.tasks import Tasks, cancelled, happens, tell
 
 log = structlog.get_logger(__name__)

@@ -34,22 +34,17 @@ from app.core.model.callers import AUDIENCE, GROUP, Access, Caller
 from app.core.model.endpoints import Exec
 from app.core.model.policy import ProberPolicy
 from app.core.model.workloads import ResourceRef
-from app.core.ports import Permission
+from app.core.ports import (
+    ADDRESS_FEATURE,
+    EVENTS_FEATURE,
+    EXEC_FEATURE,
+    PODS_FEATURE,
+    REVIEW_FEATURE,
+    Permission,
+)
 
 _READ: Final = ("get", "list", "watch")
 T = TypeVar("T")
-
-EVENTS_FEATURE: Final = "events"
-"""The feature that is off without the right to write Events."""
-REVIEW_FEATURE: Final = "token-review"
-"""The feature that is off without the right to have callers reviewed."""
-ADDRESS_FEATURE: Final = "leader-address"
-"""The feature that is off without the rights to the leader's EndpointSlice."""
-
-PODS_FEATURE: Final = "endpoint-pods"
-"""The feature that is off without the rights to watch the pods of endpoint probes."""
-EXEC_FEATURE: Final = "endpoint-exec"
-"""The feature that is off without the rights to run commands in containers."""
 
 
 def permissions_needed(

@@ -89,7 +89,7 @@ class ShootRequests:
 
     def more_leases(self, continues: str) -> ApiRequest:
         """Returns the request for the page after the one with this continue token."""
-        params = _page_params(PAGE, continues)
+        params = _page_params(continues)
         return ApiRequest(_LEASES, _LEASES_PATH, self.leases_within, params, most=_MAX_LEASE_PAGE)
 
     def nodes(self, params: dict[str, str]) -> ApiRequest:
@@ -189,7 +189,7 @@ class ShootCluster:
                     raise self._too_many(_NODES, MAX_NODES)
                 return found
         found, _, _ = await self._in_pages(
-            _NODES, MAX_NODES, lambda continues: self._nodes(_page_params(PAGE, continues))
+            _NODES, MAX_NODES, lambda continues: self._nodes(_page_params(continues))
         )
         return found
 
@@ -227,8 +227,8 @@ class ShootCluster:
         return self._link.client.counted(LimitExceeded("count", f"{asked}: more than {most}"))
 
 
-def _page_params(limit: int, continues: str) -> dict[str, str]:
-    params = {"limit": str(limit)}
+def _page_params(continues: str) -> dict[str, str]:
+    params = {"limit": str(PAGE)}
     return params | {"continue": continues} if continues else params
 
 

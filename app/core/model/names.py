@@ -84,6 +84,11 @@ def is_host(text: str) -> bool:
     return True
 
 
+def bracketed(host: str) -> str:
+    """Returns a host as it stands before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def _is_address(text: str) -> bool:
     try:
         return "%" not in text and ipaddress.ip_address(text) is not None

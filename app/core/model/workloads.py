@@ -33,6 +33,13 @@ _TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
+def go_bool(text: str) -> bool | None:
+    """Reads a boolean as Go's `strconv.ParseBool` does; returns None where that fails."""
+    if text in _TRUE:
+        return True
+    return False if text in _FALSE else None
+
+
 class Ignore(StrEnum):
     """The meaning of the ignore-scaling annotation."""
 
@@ -44,10 +51,11 @@ class Ignore(StrEnum):
 
 def ignore_scaling(annotations: Mapping[str, str]) -> Ignore:
     """Reads ignore-scaling as Go's ParseBool does."""
-    value = annotations.get(IGNORE_SCALING)
-    if value is None or value in _FALSE:
-        return Ignore.NO
-    return Ignore.YES if value in _TRUE else Ignore.INVALID
+    match go_bool(annotations.get(IGNORE_SCALING, "false")):
+        case None:
+            return Ignore.INVALID
+        case ignored:
+            return Ignore.YES if ignored else Ignore.NO
 
 
 def saved_count(annotations: Mapping[str, str]) -> int | None:

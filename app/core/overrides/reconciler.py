@@ -14,24 +14,11 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError, Conflict, FeatureUnavailable, LeadershipLost
 from app.core.model import overrides
 from app.core.model.instants import parse_rfc3339, rfc3339
-from app.core.model.overrides import (
-    ALL_SHOOTS,
-    API_VERSION,
-    LONGEST,
-    Hold,
-    Pause,
-    ScaleRequest,
-)
+from app.core.model.overrides import ALL_SHOOTS, API_VERSION, LONGEST, Hold, Pause, ScaleRequest
 from app.core.model.workloads import ResourceRef
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
-from app.core.reporting.notices import (
-    Notice,
-    NoticeBus,
-    OverrideChanged,
-    OverrideNotice,
-    Severity,
-)
+from app.core.reporting.notices import Notice, NoticeBus, OverrideChanged, OverrideNotice, Severity
 from app.core.tasks import happens
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.probing import NoticeKind
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.ports import EmitEvent
+from app.core.ports import EVENTS_FEATURE, EmitEvent
 from app.core.reporting.notices import (
     Notice,
     OverrideChanged,
@@ -31,7 +31,6 @@ from app.core.reporting.notices import (
 
 log = structlog.get_logger(__name__)
 
-FEATURE: Final = "events"
 CONTROLLER: Final = "dependency-watchdog"
 # Maximum length of the queue: the Events of 500 shoots that are scaled at once.
 _MOST: Final = 2_000
@@ -264,18 +263,18 @@ class EventWriter:
         self._failing, self._throttled, self._retry_at = False, False, None
         if self.off is not None:
             self.off = None
-            self._metrics.feature_off.labels(FEATURE).set(0)
-            log.info("Events are written again", feature=FEATURE)
+            self._metrics.feature_off.labels(EVENTS_FEATURE).set(0)
+            log.info("Events are written again", feature=EVENTS_FEATURE)
 
     def _refused(self, error: Forbidden) -> None:
         """Switches the feature off, logs that once, and retries after an hour."""
         self._retry_at = self._clock.now() + _FORBIDDEN_FOR
         if self.off is None:
             log.warning(
-                "Events are forbidden; the feature is off", feature=FEATURE, error=str(error)
+                "Events are forbidden; the feature is off", feature=EVENTS_FEATURE, error=str(error)
             )
         self.off = str(error)
-        self._metrics.feature_off.labels(FEATURE).set(1)
+        self._metrics.feature_off.labels(EVENTS_FEATURE).set(1)
 
     def _failed(self, namespace: str, error: Exception) -> None:
         """Drops the Event, because actions matter more; logs the first of consecutive losses."""

@@ -14,13 +14,7 @@ from app.core.errors import trimmed
 from app.core.model.overrides import ALL_SHOOTS
 from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.workloads import ResourceRef
-from app.core.reporting.notices import (
-    EndpointNotice,
-    Notice,
-    Probed,
-    VerdictChanged,
-    WeedingNotice,
-)
+from app.core.reporting.notices import EndpointNotice, Notice, Probed, VerdictChanged, WeedingNotice
 
 # Estimated size of an entry in bytes, without its message.
 _ENTRY_BYTES: Final = 256

@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from app.core.handlers.http_get import AGENT
+from app.core.bounded_http import AGENT
 from app.core.model.endpoints import HttpGet, ProbeOutcome, Scheme
 from tests.core.handlers.targets import OK, at, handlers, probe, ran, serving
 from tests.core.kube.server import Asked, is_ended, server_context, until
