@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
@@ -139,7 +140,8 @@ async def test_warnings_of_the_configuration_are_logged_counted_and_shown(lines)
 
 async def test_missing_rights_and_features_that_are_off_are_shown_and_it_stays_ready():
     adapters = {"rights": Rights(PATCH, EVENTS), "scan": refuse, "events": Sink()}
-    async with living(**adapters) as found:
+    leader = SimpleNamespace(off="not published", address=lambda: None)
+    async with living(**adapters, leader=leader) as found:
         await until(lambda: found.service.prober.scan.off and found.service._permissions.missing)
         await found.ready()
         status = json.loads((await found.get("API", "/api/v1/status"))[1])
@@ -151,6 +153,7 @@ async def test_missing_rights_and_features_that_are_off_are_shown_and_it_stays_r
     assert {each["feature"]: each["reason"] for each in status["featuresOff"]} == {
         "events": "the right to create events is missing",
         "metadata-scan": "may not list deployments",
+        "leader-address": "not published",
     }
     assert code == 200
     assert "[!]permissions warning: missing: patch deployments, create events" in ready
