@@ -16,7 +16,7 @@ from app.core.clock import Clock
 from app.core.model import overrides
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import EffectiveOverrides, Pause, ScaleRequest, Scope
-from app.core.tasks import happens
+from app.core.tasks import happens, tell
 
 if TYPE_CHECKING:
     from app.core.kube.custom_objects import CustomObjects
@@ -217,14 +217,9 @@ class OverrideCache:
         self._tell(namespace)
 
     def _tell(self, namespace: str | None) -> None:
-        """Notifies all listeners; one that fails is logged and does not affect the others."""
         self._woken.set()
         concerned = None if namespace == self._home else namespace
-        for listener in self._listeners:
-            try:
-                listener(concerned)
-            except Exception as error:
-                log.exception("a listener of the overrides failed", exc_info=error)
+        tell(self._listeners, {"change": "overrides"}, concerned)
 
     async def run(self) -> None:
         """Notifies when something expires and reports problems of the watches, until cancelled."""

@@ -19,6 +19,7 @@ from app.core.model.probing import NoticeKind, ProbeResult, RequestKind, ShootSt
 from app.core.model.scaling_runs import StepResult, Trigger
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction, ResourceRef
+from app.core.tasks import tell
 
 log = structlog.get_logger(__name__)
 
@@ -283,11 +284,7 @@ class NoticeBus:
 
     def publish(self, notice: Notice) -> None:
         """Calls all subscribers."""
-        for subscriber in self._subscribers:
-            try:
-                subscriber(notice)
-            except Exception as error:
-                log.exception("a subscriber failed", reason=notice.reason, exc_info=error)
+        tell(self._subscribers, {"reason": notice.reason}, notice)
 
 
 # Notices as log lines, with their facts named as in the API.
