@@ -3,14 +3,13 @@
 import asyncio
 import gc
 import threading
-import time
 import tracemalloc
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
 from app.core.clock import Clock
-from app.core.errors import ClusterError, LimitExceeded
+from app.core.errors import LimitExceeded
 from app.core.kube.client import ResponseLimits
 from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.shoot import ShootConnector
@@ -19,10 +18,8 @@ from app.core.model.shoots import SecretView
 from app.prober.rules import schedule
 from app.prober.rules.leases import Timings
 from tests.attack.kubeconfigs import NAMESPACE, kubeconfig
-from tests.attack.watchdog import on_uvloop
 from tests.core.kube.server import AUTHORITY, serving
 
-AWAY = 0.5  # seconds for which the loop may stay away from everybody else
 MIB = 1 << 20
 real = pytest.mark.looptime(False)
 
@@ -68,72 +65,6 @@ def serving_beside(handler):
         loop.call_soon_threadsafe(done.set)
         thread.join(5)
         loop.close()
-
-
-class Absence:
-    """How long the loop did not come back, at worst."""
-
-    def __init__(self):
-        self.worst = 0.0
-
-    async def watch(self):
-        while True:
-            before = time.monotonic()
-            await asyncio.sleep(0.01)
-            self.worst = max(self.worst, time.monotonic() - before - 0.01)
-
-
-@asynccontextmanager
-async def absence():
-    found = Absence()
-    watching = asyncio.create_task(found.watch())
-    await asyncio.sleep(0.02)
-    try:
-        yield found
-        await asyncio.sleep(0.02)
-    finally:
-        watching.cancel()
-
-
-def full_list(kind, number):
-    items = ",".join(['{"metadata":{"name":"n"}}'] * number)
-    return f'{{"kind":"{kind}","items":[{items}]}}'.encode()
-
-
-@pytest.mark.blocking
-def test_interim_answers_without_end_do_not_keep_the_loop():
-    over = threading.Event()
-
-    async def handler(asked):
-        until = time.monotonic() + 6
-        while time.monotonic() < until and not over.is_set():
-            await asked.raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 2000)
-
-    async def look(origin):
-        async with shoot_at(origin) as shoot, absence() as found:
-            with pytest.raises(ClusterError):
-                await shoot.version()
-        over.set()
-        # TLS says its goodbyes: uvloop warns of a connection that is left
-        await asyncio.sleep(0.3)
-        return found.worst
-
-    with serving_beside(handler) as origin:
-        assert on_uvloop(look(origin)) < AWAY
-
-
-@real
-@pytest.mark.parametrize("kind", ["LeaseList", "NodeList"])
-async def test_a_page_with_too_many_items_is_refused_without_keeping_the_loop(kind):
-    body = full_list(kind, 600_000)
-
-    async def handler(asked):
-        await asked.answer(body)
-
-    async with shoot_of(handler) as shoot, absence() as found:
-        with pytest.raises(LimitExceeded):
-            await (shoot.leases() if kind == "LeaseList" else shoot.nodes())
-    assert found.worst < AWAY
 
 
 @real

@@ -316,25 +316,3 @@ def test_handshakes_that_stall_hold_neither_the_loop_nor_anybody_up(tls, sent):
     assert not too_long
     assert answer.startswith(GREETED)
     assert seconds < 1.0
-
-
-def test_nobody_is_followed_into_another_handshake(tls):
-    async def run():
-        stand = Stand(await tls())
-
-        def ask(line):
-            line.shake_hands()
-            renegotiate(line.tls)
-            line.send()
-            with pytest.raises((ssl.SSLError, ConnectionError)) as refused:
-                line.read()
-            line.end()
-            return refused.value
-
-        refused = await asyncio.to_thread(
-            lambda: ask(TlsLine(stand.server.address, version=ssl.TLSVersion.TLSv1_2))
-        )
-        await stand.stop([])
-        return refused
-
-    assert "NO_RENEGOTIATION" in str(on_uvloop(run()))

@@ -9,7 +9,6 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.kube import kubeconfig, reflector
-from app.core.kube.election import LeaseElection, LeaseStore
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.kube.reviews import AccessReviewer
 from app.core.kube.seed import SeedCluster
@@ -20,7 +19,7 @@ from app.core.metrics import Metrics
 from app.core.model.policy import ProberPolicy
 from app.core.tasks import Tasks
 from app.simulation.server.servers import MemoryCredentials
-from tests.contract.arena import ELECTION, TIMES, synced, until
+from tests.contract.arena import synced, until
 from tests.contract.proxy import Proxy
 
 PROBE_TIMEOUT = 1.0
@@ -67,10 +66,6 @@ class Adapter:
             await self.connector.close()
             await self.api.close()
             await asyncio.sleep(0.01)  # what was closed says so in the next turns of the loop
-
-    def candidate(self, identity: str, namespace: str) -> LeaseElection:
-        store = LeaseStore(self.api, namespace, ELECTION)
-        return LeaseElection(store, identity, TIMES, self._clock, self.metrics, Random(identity))
 
     async def list_anew(self, told_before: float) -> None:
         """Waits until the watch of Secrets was told that its position is too old, and listed anew at once.

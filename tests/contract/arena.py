@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-from app.core.kube.election import ElectionTimes
 from app.core.kube.seed import SeedCluster
 from app.core.model.callers import GROUP
 from app.core.model.policy import DependentPolicy, ProberPolicy
@@ -30,9 +29,7 @@ EXTERNAL: Final = "shoot-access-dependency-watchdog-external-probe"
 BOTH_ROUTES: Final = replace(POLICY, external_secret=EXTERNAL)
 """Endpoint mode."""
 NODE_LEASES: Final = "kube-node-lease"
-ELECTION: Final = "dwd-prober-leader-election"
 GARDEN: Final = "garden"
-TIMES: Final = ElectionTimes(lease_duration=1.0, renew_deadline=0.6, retry_period=0.1)
 PATIENCE: Final = 10.0
 """Seconds after which a test stops waiting for what must happen."""
 

@@ -12,14 +12,13 @@ import aiohttp
 from yarl import URL
 
 from app.core.clock import Clock
-from app.core.kube.election import LeaseElection
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation.traffic import ConnectionLoss
 from tests.contract.adapter import Adapter, Relayed
-from tests.contract.arena import ELECTION, KINDS, NODE_LEASES, POLICY, Json, permissions_of, whole
+from tests.contract.arena import KINDS, NODE_LEASES, POLICY, Json, permissions_of, whole
 from tests.contract.proxy import Proxy
 from tests.contract.served import ServedArena
 from tests.e2e import objects
@@ -220,15 +219,6 @@ class RealArena(Relayed):
         self._shoot = RealShoot(self.land.shoot, self.namespace)
         await self._shoot.begin()
         return self._shoot
-
-    def candidate(self, identity: str) -> LeaseElection:
-        return self.adapter.candidate(identity, self.garden)
-
-    async def lease(self) -> Json | None:
-        return await self.api.find(KINDS["Lease"].path(self.garden, ELECTION))
-
-    async def drop_lease(self) -> None:
-        await self.api.delete(KINDS["Lease"].path(self.garden, ELECTION))
 
     async def forget(self) -> None:
         """The server forgets what happened until now, to kinds of which it has no cache."""

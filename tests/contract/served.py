@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import yaml
 
 from app.core.clock import Clock
-from app.core.kube.election import LeaseElection
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, SecretView
 from app.core.ports import Permission
@@ -26,7 +25,7 @@ from app.simulation.store import ObjectKey, Store
 from app.simulation.traffic import ConnectionLoss, Trouble
 from app.simulation.workloads import PodPace
 from tests.contract.adapter import Adapter, Relayed
-from tests.contract.arena import ELECTION, GARDEN, KINDS, POLICY, SCALER, Json, whole
+from tests.contract.arena import KINDS, POLICY, SCALER, Json, whole
 from tests.contract.proxy import Proxy
 
 _NEVER = PodPace(observed=86_400, gone=86_400, ready=86_400)
@@ -153,17 +152,6 @@ class ServedArena(Relayed):
         server = self.world.add_shoot(self.namespace, nodes=0, replicas={})
         await self.servers.start()
         return ServedShoot(self.world, server)
-
-    async def lease(self) -> Json | None:
-        found = self.world.store.find(ObjectKey("Lease", GARDEN, ELECTION))
-        return None if found is None else dict(found)
-
-    async def drop_lease(self) -> None:
-        self.world.store.delete(ObjectKey("Lease", GARDEN, ELECTION))
-
-    def candidate(self, identity: str) -> LeaseElection:
-        """One more candidate for the same Lease."""
-        return self.adapter.candidate(identity, GARDEN)
 
     async def forget(self) -> None:
         """The server forgets what happened until now, to kinds of which it has no cache."""

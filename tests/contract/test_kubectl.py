@@ -5,16 +5,13 @@ import base64
 import json
 import os
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
 from app.core.model.callers import GROUP
-from tests.contract import pods
 from tests.contract.arena import KINDS, REAL_ALONE, REAL_TIME
-from tests.contract.test_wire_writes import event
 from tests.e2e import objects
 from tests.e2e.landscape import PROBE_USER
 from tests.e2e.people import Kubectl as ScenarioKubectl
@@ -81,14 +78,6 @@ async def deployed(arena, name="a", **labels):
     await arena.admin.create("Deployment", body | {"status": status})
 
 
-async def test_deployments_are_a_table(arena, kubectl, namespaced):
-    await deployed(arena)
-    for name in ("deploy", "deployment/a"):
-        (head, row) = table(await kubectl("get", name, *namespaced))
-        assert head == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
-        assert row[:4] in (["a", "2/2", "2", "2"], ["deployment.apps/a", "2/2", "2", "2"])
-
-
 async def test_what_happens_is_followed(arena, kubectl, namespaced):
     await deployed(arena)
     async with kubectl.following("get", "deploy", *namespaced, "-w", "-o", "name") as line:
@@ -111,39 +100,6 @@ async def test_a_deployment_is_annotated_labelled_and_patched(arena, kubectl, na
     await kubectl("annotate", "deploy/a", "example.org/x-", *namespaced)
     found = await arena.admin.find("Deployment", "a")
     assert "example.org/x" not in found["metadata"].get("annotations", {})
-
-
-async def of_event(arena, name, deployment, **changes):
-    regarding = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["name"]}
-    regarding |= {"namespace": arena.namespace, "uid": deployment["uid"]}
-    body = event(arena, metadata={"name": name}, regarding=regarding, **changes)
-    await arena.admin.create("Event", body)
-
-
-async def test_what_happened_to_a_deployment_is_described_with_it(arena, kubectl, namespaced):
-    await deployed(arena, "a")
-    await deployed(arena, "b")
-    for name in "ab":
-        found = await arena.admin.find("Deployment", name)
-        note, now = f"7 of 10 leases of {name}", datetime.now(UTC).isoformat()
-        await of_event(arena, name, found["metadata"], note=note, eventTime=now)
-    text = await kubectl("describe", "deployment", "a", *namespaced)
-    head, _, *told = table(text.split("\nEvents:\n")[1])
-    assert head == ["Type", "Reason", "Age", "From", "Message"]
-    assert [(*each[:2], *each[3:]) for each in told] == [
-        ("Normal", "ScaledDown", "dependency-watchdog", "7", "of", "10", "leases", "of", "a")
-    ]
-
-
-async def test_a_pod_on_a_node_is_terminating_until_its_deletion_is_forced(
-    arena, kubectl, namespaced
-):
-    await arena.admin.create("Pod", pods.pod("a", status=pods.running()))
-    await kubectl("delete", "pod", "a", *namespaced, "--wait=false")
-    _, row = table(await kubectl("get", "pods", *namespaced))
-    assert row[:3] == ["a", "1/1", "Terminating"]
-    await kubectl("delete", "pod", "a", *namespaced, "--force")
-    assert await arena.admin.find("Pod", "a") is None
 
 
 def file_of(tmp_path, kind, spec, name="a"):

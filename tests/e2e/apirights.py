@@ -1,4 +1,4 @@
-"""Rights around the REST API: those of the watchdog, to the letter of threat T16, and those of its callers."""
+"""Rights around the REST API: the watchdog's, to the letter of threat T16, and the documented ones of its callers."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import yaml
 
 from tests.e2e import objects
-from tests.e2e.api import Api
 from tests.e2e.landscape import RBAC
 from tests.e2e.objects import CA, KCM, LEASE, MCM, SECRET, Json, rule
 from tests.e2e.stage import Stage
@@ -54,45 +53,3 @@ def documented_roles() -> dict[str, Json]:
     ]
     roles = [each for each in parts if isinstance(each, dict) and each.get("kind") == "ClusterRole"]
     return {each["metadata"]["name"]: each for each in roles}
-
-
-class Callers:
-    """ServiceAccounts of a stage's garden, and what they may do; the roles are those of the documentation."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._accounts = f"/api/v1/namespaces/{stage.garden}/serviceaccounts"
-
-    @property
-    def _api(self) -> Api:
-        return self._stage.seed.api
-
-    async def begin(self) -> None:
-        """Makes the roles, under names that no other scenario uses."""
-        for name, role in documented_roles().items():
-            own = role | {"metadata": {"name": self._role(name)}}
-            await self._api.create(f"{RBAC}/clusterroles", own)
-
-    async def add(self, account: str) -> None:
-        """An account that may do nothing."""
-        await self._api.create(self._accounts, {"metadata": {"name": account}})
-
-    async def everywhere(self, account: str, role: str) -> str:
-        """Binds a role in all namespaces; returns the path of the binding."""
-        return await self._bind("ClusterRoleBinding", RBAC, account, role)
-
-    async def inside(self, account: str, role: str, namespace: str) -> str:
-        """Binds a role in one namespace; returns the path of the binding."""
-        return await self._bind("RoleBinding", f"{RBAC}/namespaces/{namespace}", account, role)
-
-    async def _bind(self, kind: str, place: str, account: str, role: str) -> str:
-        name = f"{self._stage.garden}-{account}-{role}"
-        body = objects.binding(kind, name, self._role(role), self._stage.garden, account)
-        # a RoleBinding of a ClusterRole names the latter's kind
-        body["roleRef"]["kind"] = "ClusterRole"
-        path = f"{place}/{kind.lower()}s"
-        await self._api.create(path, body)
-        return f"{path}/{name}"
-
-    def _role(self, name: str) -> str:
-        return f"{self._stage.garden}-{name}"

@@ -5,10 +5,9 @@ them), `kubelets` and `actors` (who keeps it alive), `program` (the watchdog as 
 really asked for), `stage` (all of that for one scenario), `parallel` (scenarios beside each other). `opponent*`: the
 real kube-controller-manager, what it judges, and who counts; `failover_*`: two instances (`pair`), what is done to
 them, and what the audit log says of it; `test_kwok`: kwok in the place of `kubelets`.
-`people`: Pauses and ScaleRequests, and those who look at them: with the real kubectl, and with `dwd`.
+`people`: Pauses and ScaleRequests, and those who look at them with the real kubectl.
 `weeder_*`: the stage, the actors and the objects of the weeder, whose seed is the API server that a scenario has for
-itself. `api*`: who calls the REST API, and what he may; `canaries`: what
-nobody may be told.
+itself. `api*`: a client of the REST API, and what it may; `canaries`: what nobody may be told.
 `podrunner` (with `podspec`, `sandbox`): pods of Deployments, as the API server has them; `gardener`:
 what those Deployments come from without the chart; `chart_world`: the stage for that, and the chart.
 """

@@ -220,18 +220,14 @@ def people_rules(*plurals: str) -> list[Json]:
     ]
 
 
-def pause(name: str, **spec: Any) -> Json:
-    """A Pause, as somebody writes it who uses kubectl."""
-    return _written("Pause", name, {"reason": "a test", **spec})
-
-
 def scale_request(name: str, direction: str, **spec: Any) -> Json:
-    """A ScaleRequest, likewise."""
-    return _written("ScaleRequest", name, {"direction": direction, "reason": "a test", **spec})
-
-
-def _written(kind: str, name: str, spec: Json) -> Json:
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    """A ScaleRequest, as somebody writes it who uses kubectl."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ScaleRequest",
+        "metadata": {"name": name},
+        "spec": {"direction": direction, "reason": "a test", **spec},
+    }
 
 
 def role(kind: str, name: str, rules: list[Json]) -> Json:

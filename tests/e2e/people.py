@@ -1,12 +1,7 @@
-"""Pauses and ScaleRequests as the seed has them, and how people see them: by kubectl and by `dwd`."""
+"""Pauses and ScaleRequests as the seed has them, and how people see them."""
 
 import asyncio
 import json
-import os
-import sys
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +12,6 @@ from tests.e2e.apiclient import ApiClient
 from tests.e2e.controlplane import ADMIN
 from tests.e2e.objects import Json
 from tests.e2e.processes import eventually
-from tests.e2e.program import Program
 from tests.e2e.stage import Stage
 
 
@@ -42,47 +36,6 @@ async def until_phase(stage: Stage, name: str, phase: str, within: float) -> Jso
 
     what = f"ScaleRequest {name} is {phase}"
     return await eventually(is_so, what, within=within, every=0.1) or {}
-
-
-async def events(stage: Stage, kind: str, reason: str) -> list[Json]:
-    """Events on Pauses or ScaleRequests of the stage's shoot."""
-    path = f"/apis/events.k8s.io/v1/namespaces/{stage.shoot.namespace}/events"
-    items = await stage.seed.api.items(path)
-    return [each for each in items if (each["regarding"]["kind"], each["reason"]) == (kind, reason)]
-
-
-@asynccontextmanager
-async def watched(stage: Stage, plural: str) -> AsyncIterator[list[tuple[float, str]]]:
-    """When somebody else who watches the kind saw a change in the shoot, each time: the time, and the kind of event."""
-    seen: list[tuple[float, str]] = []
-    watching = asyncio.create_task(
-        stage.seed.api.watch(
-            people(plural, stage.shoot.namespace),
-            lambda event, _: seen.append((time.time(), event)),
-        )
-    )
-    await asyncio.sleep(0.5)  # the watch is open
-    seen.clear()
-    try:
-        yield seen
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-
-
-async def dwd(server: Program, *words: str) -> str:
-    """The client of the command line; returns what it printed."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", *words, f"--server={server.api.url}"),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={"PATH": os.environ["PATH"]},
-    )
-    async with asyncio.timeout(20):
-        out, problems = await process.communicate()
-    assert process.returncode == 0, problems.decode()
-    return out.decode()
 
 
 async def use_every_right(client: ApiClient, stage: Stage) -> None:
@@ -153,12 +106,3 @@ class Kubectl:
         file = self._home / f"{body['kind']}-{body['metadata']['name']}.json"
         file.write_text(json.dumps(body))
         return ("-f", str(file))
-
-    async def rows(self, *words: str) -> list[list[str]]:
-        """What `kubectl get` prints, without the head, in words."""
-        return [line.split() for line in (await self("get", *words)).splitlines()[1:]]
-
-    async def token(self, account: str, audience: str | None) -> str:
-        """A token of a ServiceAccount; for the API server itself where no audience is given."""
-        made_for = () if audience is None else (f"--audience={audience}",)
-        return await self("create", "token", account, *made_for)

@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import time
 from collections.abc import Callable
 
 import aiohttp
@@ -72,8 +71,6 @@ class TcpProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._delay = 0.0
         self._stalls_new = self._resets_new = False
-        self.opened: list[float] = []
-        """When connections came, seconds since the epoch."""
 
     @property
     def url(self) -> str:
@@ -130,7 +127,6 @@ class TcpProxy:
             await asyncio.wait(set(self._tasks))
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.opened.append(time.time())
         task = asyncio.create_task(self._carry(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

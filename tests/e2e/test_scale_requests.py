@@ -1,16 +1,15 @@
-"""ScaleRequests: by kubectl alone, and those that another process finds half done, which goes on with them.
+"""ScaleRequests that another process finds half done, which goes on with them.
 
 Every leader in a seed carries out the ScaleRequests of all shoots that it knows: each scenario has a seed of its own.
 """
 
 import asyncio
-from functools import partial
 
 from tests.e2e import apirights, objects
 from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.objects import CA, KCM, MCM, Json
 from tests.e2e.parallel import scenario
-from tests.e2e.people import Kubectl, events, found, until_phase
+from tests.e2e.people import Kubectl, found, until_phase
 from tests.e2e.processes import eventually
 from tests.e2e.program import SHORT_LEASE, Program, config, dependent
 from tests.e2e.stage import Stage
@@ -37,58 +36,6 @@ async def furnished(stage: Stage) -> Kubectl:
 
 def phase_is(phase: str) -> str:
     return f"--for=jsonpath={{.status.phase}}={phase}"
-
-
-@scenario()
-async def test_an_operator_with_kubectl_alone_scales_waits_and_ends_the_hold(
-    outer: Stage,
-) -> None:
-    async with own_seed(outer) as world:
-        stage = world.stage
-        kubectl = await furnished(stage)
-        prober = await stage.healthy(SLOW)
-        await kubectl.create(objects.scale_request("down", "Down", reason=WHY, author="jane"))
-        assert "condition met" in await kubectl(
-            "wait", "scalerequest/down", phase_is("Succeeded"), "--timeout=40s"
-        )
-        await it_is_shown_step_by_step(stage, prober, kubectl)
-        await asyncio.sleep(7)  # more than one look at nodes that are all well
-        assert len(stage.writes()) == len(COUNTS), "held"
-        await kubectl("delete", "scalerequest", "down")
-        up = await stage.until_up(within=40)
-        assert {name: each.replicas for name, each in up.items()} == COUNTS
-        await assert_nothing_secret_was_told(stage)
-
-
-async def it_is_shown_step_by_step(stage: Stage, prober: Program, kubectl: Kubectl) -> None:
-    request = await found(stage, "scalerequests", "down") or {}
-    status, uid = request["status"], request["metadata"]["uid"]
-    shown = [(each["resource"], each["level"], each["phase"]) for each in status["steps"]]
-    assert shown == [(f"Deployment/{n}", level, "Done") for level, n in enumerate((CA, MCM, KCM))]
-    assert [each["before"] for each in status["steps"]] == [COUNTS[n] for n in (CA, MCM, KCM)]
-    assert {each["after"] for each in status["steps"]} == {0}
-    times = [status["startedAt"], *(each["writtenAt"] for each in status["steps"])]
-    assert times == sorted(times), "the status is there before the first write"
-    assert status["endedAt"] < status["holdUntil"]
-    ((name, direction, phase, author, until, *_),) = await kubectl.rows("dwdsr")
-    assert (name, direction, phase, author, until) == (
-        *("down", "Down", "Succeeded", "jane"),
-        status["holdUntil"],
-    )
-    operation = (await prober.api.get(f"operations/{uid}")).body
-    assert (operation["phase"], operation["trigger"], operation["reason"]) == (
-        "Done",
-        "manual",
-        WHY,
-    )
-    hold = (await prober.shoot(stage.shoot.namespace))["hold"]
-    assert (hold["operation"], hold["author"], hold["done"]) == (uid, "jane", True)
-    for reason in ("ScaleRequestStarted", "ScaleRequestSucceeded"):
-        await eventually(partial(events, stage, "ScaleRequest", reason), reason, within=10)
-    assert "ScaleRequestSucceeded" in await kubectl("describe", "scalerequest", "down")
-
-
-# Another process goes on.
 
 
 async def until_first_step_is_shown(stage: Stage, name: str) -> Json:

@@ -226,13 +226,6 @@ async def test_the_etag_of_all_is_old_when_another_resource_has_changed(harness,
     assert annotation(harness) == "true"
 
 
-async def test_a_change_of_status_alone_makes_no_etag_old(harness, dependents):
-    views = await dependents.live(SHOOT)
-    harness.world.patch(SHOOT, KCM, {"metadata": {"labels": {"other": "x"}}})
-    await dependents.set_ignored(order(if_match=workloads.resource_etag(views[KCM])))
-    assert annotation(harness) == "true"
-
-
 # Races: what is written was judged on what is there.
 
 

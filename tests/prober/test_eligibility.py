@@ -94,14 +94,6 @@ async def test_the_end_of_the_process_abandons_nothing(harness):
 
 
 @pytest.mark.parametrize("last", [("Create", "Processing"), ("Restore", "Failed")])
-async def test_an_operation_that_does_not_start_the_prober_leaves_a_running_one(harness, last):
-    harness.world.patch_cluster(SHOOT, operation(*last))
-    await harness.run(60)
-    assert harness.runs()
-    assert harness.state() is ShootState.HEALTHY
-
-
-@pytest.mark.parametrize("last", [("Create", "Processing"), ("Restore", "Failed")])
 async def test_active_protection_starts_the_prober_of_a_shoot_that_is_not_ready(lab, last):
     world = empty(lab, last)
     world.patch(SHOOT, KCM, PROTECTED)

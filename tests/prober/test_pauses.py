@@ -5,7 +5,7 @@ import pytest
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from tests.prober.people import DOWN, GARDEN, UP, Operator, newer_version, with_operator
+from tests.prober.people import DOWN, GARDEN, UP, newer_version, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
 
 SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
@@ -127,57 +127,7 @@ async def test_nothing_is_scaled_before_the_overrides_are_listed(lab):
     assert at - listed_at < 1.0, "it is looked at as soon as they are known"
 
 
-async def test_overrides_that_cannot_be_read_for_a_minute_count_as_none(lab):
-    harness, _ = unlisted(lab, "overrides_away")
-    await harness.run(59)
-    assert harness.reason() is VerdictReason.NOT_SYNCED
-    await harness.run(3)
-    assert harness.reason() is VerdictReason.LEASES_RENEWED
-
-
-@pytest.mark.parametrize("fault", ["overrides_forbidden", "crds_removed"])
-async def test_overrides_that_are_forbidden_or_not_served_count_as_none_at_once(lab, fault):
-    harness, _ = unlisted(lab, fault)
-    await harness.run(20)
-    assert harness.reason() is VerdictReason.LEASES_RENEWED
-    await harness.survive_an_outage()
-
-
-async def test_as_soon_as_their_definitions_are_there_pauses_act(lab):
-    harness, fault = unlisted(lab, "crds_removed")
-    operator = Operator.at(harness)
-    await harness.run(90)
-    fault.lift()
-    operator.kubectl.create("Pause", SHOOT, "mine", reason="by hand")
-    await harness.run(65)
-    with harness.faults.path_cut(SHOOT):
-        await harness.run(60)
-        assert harness.reason() is VerdictReason.PAUSED
-        assert not harness.writes()
-
-
 # Faults of the watch.
-
-
-async def test_definitions_that_are_removed_take_their_pauses_with_them(operator):
-    await operator.pause()
-    with operator.faults.path_cut(SHOOT):
-        await operator.run(60)
-        assert not operator.writes()
-        operator.faults.crds_removed()
-        await operator.until(lambda: operator.writes(KCM), within=5)
-
-
-@pytest.mark.parametrize("fault", ["overrides_watch_cut", "overrides_away", "overrides_forbidden"])
-async def test_the_last_content_applies_while_the_watch_does_not_work(operator, fault):
-    await operator.pause(seconds=600)
-    with operator.faults.path_cut(SHOOT):
-        begun = getattr(operator.faults, fault)()
-        await operator.run(300)
-        assert operator.reason() is VerdictReason.PAUSED
-        assert not operator.writes()
-        begun.lift()
-        await operator.until(lambda: operator.writes(KCM), within=330)
 
 
 async def test_a_pause_that_a_stale_watch_does_not_show_is_read_before_a_scale_down(operator):

@@ -1,22 +1,16 @@
 """What people decide, through the API of a whole process: it is in force at once, for both loops."""
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from app.api.dependencies import PageKey, PageQuery, cut
-from app.core.model.overrides import ALL_SHOOTS
-from app.core.model.probing import NoticeKind, VerdictReason
-from app.core.reporting.history import History
-from app.core.reporting.notices import OverrideNotice
+from app.core.model.probing import VerdictReason
 from app.simulation.store import ObjectKey
 from tests.core.kube.server import until
 from tests.prober.people import newer_version
 from tests.service.lives import BOTH, PROBER, call, living
 from tests.support.harness import SHOOT
-from tests.support.notices import OF_KIND
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -27,21 +21,6 @@ async def ask(found, method, path, body=None):
     """Status and what came back, as JSON where it is."""
     code, payload = await call(found.service.address("API"), method, path, body)
     return code, json.loads(payload) if payload else None
-
-
-async def test_a_pause_through_the_api_is_in_force_when_the_call_returns():
-    async with living(loops=BOTH) as found:
-        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
-        code, _ = await ask(found, "PUT", PAUSE, {"reason": "hands off"})
-        assert code == 200
-        status = found.service.prober.prober.registry.status(SHOOT)
-        assert status.effective.covering.reason == "hands off"
-        shoot = (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}"))[1]
-        assert shoot["pause"]["author"] == "anonymous"
-        paused = {each["type"]: each["status"] for each in shoot["conditions"]}["Paused"]
-        assert paused == "True"
-        assert (await ask(found, "DELETE", PAUSE))[0] == 204
-        assert (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}"))[1]["pause"] is None
 
 
 async def test_a_pause_of_all_is_in_the_history_of_each_shoot_in_its_place():
@@ -56,69 +35,6 @@ async def test_a_pause_of_all_is_in_the_history_of_each_shoot_in_its_place():
         items = (await ask(found, "GET", f"/api/v1/shoots/{SHOOT}/history"))[1]["items"]
         decided = [each["message"] for each in items if each["type"] == "Override"]
         assert [each.rpartition(" ")[2] for each in decided] == ["three", "two", "one"]
-
-
-async def test_what_was_decided_about_all_stands_between_what_happened_to_the_shoot():
-    history = History()
-    for number, namespace in enumerate((SHOOT, ALL_SHOOTS, "shoot--other", SHOOT)):
-        history.note(OverrideNotice(namespace, 0.0, "OverrideSet", str(number)))
-    found = history.about(SHOOT)
-    assert [each.message for each in found] == ["3", "1", "0"]
-
-
-def tell(history, *told):
-    """Each at its second: a look at the shoot, or what was decided about all."""
-    for at, kind in told:
-        namespace = SHOOT if kind is NoticeKind.LOOK else ALL_SHOOTS
-        history.note(OF_KIND[kind](namespace, at, str(kind), "the same"))
-
-
-async def test_like_probes_before_and_after_what_was_decided_about_all_stand_newest_first():
-    history = History()
-    probes = [(float(at), NoticeKind.LOOK) for at in range(10)]
-    tell(
-        history,
-        *probes[:4],
-        (3.5, NoticeKind.OVERRIDE),
-        *probes[4:8],
-        (7.5, NoticeKind.OVERRIDE),
-        *probes[8:],
-    )
-    found = history.about(SHOOT)
-    assert [(each.at, each.times) for each in found] == [
-        (9.0, 2),
-        (7.5, 1),
-        (7.0, 4),
-        (3.5, 1),
-        (3.0, 4),
-    ]
-
-
-async def test_pages_of_a_history_that_goes_on_have_each_entry_once():
-    history = History()
-    token, seen = None, []
-    tell(
-        history,
-        *((float(at), NoticeKind.OVERRIDE if at % 3 == 2 else NoticeKind.LOOK) for at in range(20)),
-    )
-    before = {each.number for each in history.about(SHOOT)}
-    for page in range(20, 60):
-        found = cut(history.about(SHOOT), _place, "history", PageQuery(limit=2, token=token))
-        seen += [each.number for each in found.items]
-        token = found.metadata.continue_
-        tell(
-            history,
-            (page, NoticeKind.LOOK),
-            (page + 0.5, NoticeKind.OVERRIDE if page % 4 else NoticeKind.LOOK),
-        )
-        if token is None:
-            break
-    assert sorted(seen) == sorted(before)
-
-
-def _place(entry):
-    """As the router of the history has it."""
-    return PageKey(-float(entry.number), "")
 
 
 @pytest.mark.parametrize("fault", ["overrides_forbidden", "crds_removed"])
@@ -153,50 +69,6 @@ async def test_readiness_waits_for_the_overrides():
         assert "[-]overrides-synced failed: not listed yet" in text
         away[0].lift()
         await found.ready()
-
-
-async def test_a_manual_run_through_the_api_scales_and_is_an_operation():
-    async with living(loops=PROBER) as found:
-        await until(lambda: found.service.prober.prober.registry.runner(SHOOT))
-        runner = found.service.prober.prober.registry.runner(SHOOT)
-        await until(lambda: runner.status().reason == VerdictReason.LEASES_RENEWED)
-        path, order = f"/api/v1/shoots/{SHOOT}/scale", {"direction": "down", "reason": "a test"}
-        code, plan = await ask(found, "POST", path, order | {"dryRun": True})
-        assert code == 200, plan
-        code, operation = await ask(found, "POST", path, order)
-        assert code == 202, operation
-        name = f"/api/v1/operations/{operation['id']}"
-
-        async def phase():
-            return (await ask(found, "GET", name))[1]["phase"]
-
-        for _ in range(200):
-            if await phase() == "Done":
-                break
-            await asyncio.sleep(0.02)
-        assert await phase() == "Done"
-        assert found.world.replicas(SHOOT, "kube-controller-manager") == 0
-        audit = (await ask(found, "GET", "/api/v1/audit"))[1]["items"]
-        assert [(each["action"], each["status"]) for each in audit] == [
-            ("scale", 202),
-            ("plan", 200),
-        ]
-
-
-async def test_a_dry_run_refuses_every_write_and_changes_nothing():
-    async with living(loops=PROBER, dry_run=True) as found:
-        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
-        for method, path, body in (
-            ("PUT", PAUSE, {"reason": "x"}),
-            ("DELETE", PAUSE, None),
-            ("PUT", "/api/v1/pause", {"reason": "x"}),
-            ("DELETE", f"/api/v1/shoots/{SHOOT}/hold", None),
-            ("POST", f"/api/v1/shoots/{SHOOT}/scale", {"direction": "up", "reason": "x"}),
-        ):
-            code, problem = await ask(found, method, path, body)
-            assert code == 503, (method, path, problem)
-        assert not found.world.store.list("Pause")
-        assert not found.world.store.list("ScaleRequest")
 
 
 async def test_what_kubectl_makes_is_shown_by_the_api_beside_its_own():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.errors import Forbidden, NotFound
+from app.core.errors import Forbidden
 from app.core.model.callers import GROUP
 from app.simulation.identities import OPERATOR
 from app.simulation.server.catalog import Catalog
@@ -43,24 +43,6 @@ async def test_people_create_change_and_delete_and_the_journal_names_them(world)
         ("joe", "patch", "Pause", A),
         (OPERATOR, "delete", "Pause", A),
     ]
-
-
-@simulated()
-async def test_without_definitions_nobody_creates_anything_and_objects_are_gone(world):
-    people, store = world.people, world.store
-    people.create("Pause", A, "x", reason="work")
-    people.create("ScaleRequest", A, "x", reason="work", direction="Up")
-    with world.faults.crds_removed("Pause"):
-        assert store.find(PAUSE) is None
-        assert len(store.list("ScaleRequest")) == 1
-        with pytest.raises(NotFound):
-            people.create("Pause", A, "x", reason="work")
-        with world.faults.crds_removed():
-            assert store.definitions == {}
-            assert store.list("ScaleRequest") == ()
-        people.create("ScaleRequest", A, "x", reason="work", direction="Up")
-    assert store.find(PAUSE) is None
-    people.create("Pause", A, "x", reason="work")
 
 
 def of_pauses(world):

@@ -171,6 +171,17 @@ async def test_nobody_waits_for_a_seed_that_was_away_a_moment_ago(seed, reviewer
     assert len(reviewer.asked) == asked
 
 
+async def test_a_flood_of_tokens_keeps_nobody_waiting_but_its_own_address(seed, reviewer):
+    reviewer.takes = 1.0
+    flood = [
+        asyncio.ensure_future(ask(seed, "/", token=f"random-{number}", peer="10.0.0.1"))
+        for number in range(60)
+    ]
+    await asyncio.sleep(0.1)
+    assert (await ask(seed, "/", token="alices-token", peer="10.0.0.2")).status == 200
+    assert {each.status for each in await asyncio.gather(*flood)} == {401, 429}
+
+
 async def test_no_answer_of_a_gate_has_the_token(seed, reviewer):
     for state in ("away", "sick", "forbid", "throttle"):
         getattr(reviewer, state)()

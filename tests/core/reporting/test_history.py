@@ -132,6 +132,17 @@ def test_what_is_told_of_all_shoots_ends_the_run_of_probes_of_each():
         assert found == [(4.0, 5.0, 2), (1.0, 2.0, 2)]
 
 
+def test_what_was_decided_about_all_stands_where_it_happened():
+    history = History()
+    for at in range(6):
+        history.note(notice(at=float(at)))
+        history.note(notice(at=float(at), namespace="another"))
+        if at in {1, 3}:
+            history.note(notice(NoticeKind.OVERRIDE, "paused", at + 0.5, namespace=ALL_SHOOTS))
+    found = [(each.at, each.times) for each in history.about(NS)]
+    assert found == [(5.0, 2), (3.5, 1), (3.0, 2), (1.5, 1), (1.0, 2)]
+
+
 def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many():
     history = History()
     for number in range(2_000):

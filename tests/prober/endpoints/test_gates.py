@@ -119,12 +119,6 @@ async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(s
     assert told_of_gates(bench) == ["GateBlind", "GateSighted"]
 
 
-async def test_a_gate_that_never_had_a_result_is_told_to_be_blind(started):
-    bench = await started(gate_probe(), says=[ERROR])
-    await bench.passes(31)
-    assert told_of_gates(bench) == ["GateBlind"]
-
-
 @pytest.mark.parametrize(
     "watch",
     [

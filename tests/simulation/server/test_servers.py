@@ -108,21 +108,6 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
-async def test_a_pod_that_is_deleted_here_ends_and_its_owner_makes_another():
-    async with landscape() as here:
-        world = here.world
-        world.add_control_plane(SHOOT, times=PodTimes(grace=0.05, recreate=0.05))
-        before = world.pods(SHOOT, "etcd-main")[0]
-        status, body = await here.ask(f"{PODS}/{before.name}", method="DELETE")
-        assert (status, body["kind"], body["metadata"]["uid"]) == (200, "Pod", before.uid)
-        assert body["metadata"]["deletionGracePeriodSeconds"] == 30
-        await until(lambda: [p for p in world.pods(SHOOT, "etcd-main") if p.uid != before.uid])
-        (deletion,) = world.pod_deletions
-        assert (deletion.uid, deletion.by) == (before.uid, WATCHDOG)
-        (write,) = world.journal.of(WATCHDOG, SHOOT)
-        assert (write.verb, write.ref.kind, write.ref.name) == ("delete", "Pod", before.name)
-
-
 async def test_what_changes_nothing_and_what_is_refused_is_in_no_book():
     async with landscape() as here:
         world = here.world
