@@ -57,6 +57,10 @@ def _exit_with(work: Callable[[], int]) -> NoReturn:
             os.open(os.devnull, os.O_RDWR)  # open(2) returns the lowest free descriptor: this one
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that is not UTF-8 shows ? for a character that it does not have: an error would come too late, when
+        # what was asked for has been done.
+        sys.stdout.reconfigure(errors="replace")
     code = work()
     try:
         sys.stderr.flush()

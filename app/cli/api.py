@@ -43,6 +43,8 @@ def _read(given: str) -> str:
     if given != "-" and not given.startswith("@"):
         return given
     try:
+        if given == "-" and sys.stdin is None:
+            raise _wrong("cannot be read: standard input is closed")
         if given == "-":
             content = sys.stdin.buffer.read(_MAX_BODY + 1)
         else:

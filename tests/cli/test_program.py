@@ -80,11 +80,24 @@ def test_a_pipe_that_nobody_reads_any_more_ends_it_without_a_word(api, start):
     assert (process.returncode, err) == (141, "")
 
 
-def closed(api, redirection):
-    """How `dwd pause` ends, whose outputs are closed by a shell."""
+def test_what_a_terminal_does_not_have_is_a_question_mark(api, start):
+    api.on(SHOOTS, page({**examples.SHOOT, "message": "held by 日"}))
+    out, err = start("shoots", "-o", "yaml", PYTHONIOENCODING="latin-1").communicate(timeout=20)
+    assert ("held by ?" in out, err) == (True, "")
+
+
+def test_a_closed_standard_input_is_no_body(api):
+    ended = closed(api, "<&-", "api", "-X", "PUT", "shoots/a/pause", "-d", "-")
+    said = "dwd api: --data: cannot be read: standard input is closed\n"
+    assert (ended.returncode, ended.stderr, api.asked) == (2, said, [])
+
+
+def closed(api, redirection, *words):
+    """How `dwd pause` ends, or another command, whose streams are closed by a shell."""
     api.on("PUT /shoots/a/pause", examples.PAUSE)
+    words = words or ("pause", "a", "--reason=x")
     return subprocess.run(
-        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "app", "pause", "a", "--reason=x"],
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "app", *words],
         cwd=REPOSITORY,
         env={**os.environ, "DWD_SERVER": api.url},
         capture_output=True,

@@ -189,7 +189,7 @@ def _environment() -> Environment:
     """The environment with all templates compiled, so that no request reads from the disk."""
     folder = files("app.api.page").joinpath("templates")
     found = Environment(
-        loader=DictLoader({each.name: each.read_text() for each in folder.iterdir()}),
+        loader=DictLoader({each.name: each.read_text("utf-8") for each in folder.iterdir()}),
         auto_reload=False,
         autoescape=True,
         undefined=StrictUndefined,
