@@ -90,7 +90,7 @@ def test_ignore_scaling_is_set_and_taken_back(demo, seed, quiet):
     assert ignored() == "true"
     close(quiet)
     quiet.locator("#dependents", has_text="scaling is ignored").wait_for()
-    act(quiet, "Scale again")
+    act(quiet, "Stop ignoring")
     assert ignored() is None
 
 

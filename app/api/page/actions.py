@@ -275,7 +275,7 @@ def _of_resources(shoot: schemas.Shoot) -> Iterator[Action]:
     if marked:
         yield Action(
             id="unignore",
-            label="Scale again…",
+            label="Stop ignoring…",
             about="The resource is scaled again like all others.",
             call=Call.UNIGNORE,
             method="DELETE",
