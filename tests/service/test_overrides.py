@@ -1,5 +1,6 @@
 """What people decide, through the API of a whole process: it is in force at once, for both loops."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -84,6 +85,17 @@ async def test_what_kubectl_makes_is_shown_by_the_api_beside_its_own():
         assert (shown["author"], shown["reason"]) == ("carol", "by kubectl")
         assert (await ask(found, "DELETE", f"{PAUSE}s/mine"))[0] == 204
         assert not found.world.store.find(ObjectKey("Pause", SHOOT, "mine"))
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_in_a_dry_run_not_even_the_status_of_a_pause_by_kubectl_is_written(dry_run):
+    async with living(loops=PROBER, dry_run=dry_run) as found:
+        found.world.people.create("Pause", SHOOT, "mine", reason="by kubectl", author="carol")
+        overrides = found.service.prober.prober.registry._env.overrides
+        await until(lambda: overrides.effective(SHOOT).pause)
+        await asyncio.sleep(2)
+        pause = found.world.store.get(ObjectKey("Pause", SHOOT, "mine"))
+        assert ("status" in pause) is not dry_run
 
 
 async def test_objects_that_cannot_be_decoded_are_named_by_readyz_and_no_reason_to_be_unready():
