@@ -118,8 +118,8 @@ def token_source(settings: ClientSettings) -> TokenSource:
     if file is None:
         return NoToken()
     source = TokenFile(file)
-    source.read()
-    return source
+    token = source.read()
+    return source if file.is_file() else InlineToken(token)  # a pipe can be read just once
 
 
 def _user(path: Path, context: str | None) -> tuple[str, dict[str, Any]]:

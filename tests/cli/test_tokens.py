@@ -49,6 +49,14 @@ def test_without_flags_none_is_sent(sent):
     assert sent() is None
 
 
+def test_a_pipe_is_read_just_once_as_that_of_a_shell_has_no_second_time(sent):
+    reading, writing = os.pipe()
+    os.write(writing, TOKEN.encode())
+    os.close(writing)
+    assert sent(f"--token-file=/dev/fd/{reading}") == f"Bearer {TOKEN}"
+    os.close(reading)
+
+
 def test_the_token_of_a_file_is_sent_without_its_line_break(sent, tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     assert sent(f"--token-file={tmp_path / 'token'}") == f"Bearer {TOKEN}"
