@@ -183,5 +183,5 @@ class Prober:
 
     async def stop(self, why: str) -> None:
         """Ends all probing; requests of scaling runs that were sent are finished first."""
-        await self.scale_requests.stop()
-        await self.registry.stop_all(why)
+        # Neither waits for the other: there is less than a second for both.
+        await asyncio.gather(self.scale_requests.stopping(), self.registry.stop_all(why))

@@ -9,6 +9,7 @@ from app.core import errors
 from app.core.model import workloads as ann
 from app.core.model.probing import ShootState, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
+from app.simulation.traffic import Trouble
 from tests.prober.people import DOWN, REQUEST, UP, Operator, again, with_operator
 from tests.support.doubles import SetLeadership
 from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM, Lab
@@ -152,6 +153,16 @@ async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one_with
     following = again(slow)
     await finished(following, began.id, within=90)
     assert following.replicas() == (0, 0, 0)
+
+
+async def test_a_status_that_cannot_be_written_keeps_no_run_from_ending_with_the_process(slow):
+    await slow.scale_down_the_first_level()
+    statuses = frozenset({"scalerequests/status"})
+    with slow.faults.seed_trouble(Trouble(silent=True, what=statuses)):
+        stopping = asyncio.ensure_future(slow.prober.stop("SIGTERM"))
+        await slow.run(0.5)
+        assert slow.prober.registry.scaler(SHOOT).idle
+        await stopping
 
 
 # Cancelled.

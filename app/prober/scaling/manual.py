@@ -9,7 +9,7 @@ to a dependent if that takes no more than two seconds, and after the end until i
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, assert_never
@@ -279,16 +279,16 @@ class ShootScaleRequests:
             self._run = None
         return wait
 
-    async def show_progress(self) -> None:
-        """Writes the steps of a run under way once more, however short a time ago that was last done."""
+    def show_last(self) -> Awaitable[bool] | None:
+        """Returns what writes the steps so far, as of now, of a run under way; None if there is none."""
         run = self._run
         if run is None or run.end is not None:
-            return
+            return None
         request = self._env.overrides.request(run.uid, self.namespace)
         shown = self._env.operations.get(run.uid)
-        if request is not None and request.open and shown is not None:
-            run.shown_at = float("-inf")
-            await self._show(run, request, shown)
+        if request is None or not request.open or shown is None:
+            return None
+        return self._set_spare(request, manual.shown(request, shown, self._env.identity))
 
     async def _show(self, run: _Run, request: ScaleRequest, shown: ScalingRunStatus) -> float:
         """Writes the steps so far, at most once a second, and only while the budget has room."""
@@ -339,10 +339,12 @@ class ShootScaleRequests:
     async def _set_status(
         self, request: ScaleRequest, wanted: ScaleRequest, *, spare: bool = False
     ) -> ScaleRequest:
+        # As the process ends, what runs have done may still be shown, but nothing may begin.
+        starting = self._all.check_leads if spare else self._all.check_may_write
         # Never more than a few at once: watches and scale-ups wait for the same budget.
         async with self._all.writing:
             return await self._env.override_service.set_status(
-                request, wanted, starting=self._all.check_may_write, spare=spare
+                request, wanted, starting=starting, spare=spare
             )
 
     async def _set_spare(self, request: ScaleRequest, wanted: ScaleRequest) -> bool:
@@ -412,11 +414,22 @@ class ScaleRequests:
 
         Raises:
             FeatureUnavailable: nothing is written in a dry run, or there are no ScaleRequests.
+            LeadershipLost: this instance is not the leader, or ends.
+        """
+        self.check_leads()
+        if self._stopping:
+            raise errors.LeadershipLost("this instance ends")
+
+    def check_leads(self) -> None:
+        """Checks the same, but for the end of the process.
+
+        Raises:
+            FeatureUnavailable: as above.
             LeadershipLost: this instance is not the leader.
         """
         if self.env.dry_run:
             raise errors.FeatureUnavailable("dry-run", "nothing is written in a dry run")
-        if not self.env.leadership.leading or self._stopping:
+        if not self.env.leadership.leading:
             raise errors.LeadershipLost("this instance is no longer the leader")
         self.env.override_service.check(REQUESTS)
 
@@ -441,11 +454,14 @@ class ScaleRequests:
         async with self._creating.setdefault(namespace, asyncio.Lock()):
             return await service.request_scaling(namespace, spec, prefix=prefix, starting=starting)
 
-    async def stop(self) -> None:
-        """Called when the process ends: runs under way are left for the next leader, their progress shown."""
-        if self.acts():
-            await asyncio.gather(*(each.show_progress() for each in self._shoots.values()))
+    def stopping(self) -> Awaitable[object]:
+        """Called when the process ends: nothing begins any more, and runs under way are left for the next leader.
+
+        Returns what shows once more how far they are, as of now: the next leader goes on with that.
+        """
         self._stopping = True
+        shown = [each.show_last() for each in self._shoots.values()]
+        return asyncio.gather(*filter(None, shown))
 
     # Whom there is something to do for.
 
