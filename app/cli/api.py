@@ -43,9 +43,9 @@ def _read(given: str) -> str:
     if given != "-" and not given.startswith("@"):
         return given
     try:
-        if given == "-" and sys.stdin is None:
-            raise _wrong("cannot be read: standard input is closed")
         if given == "-":
+            if sys.stdin is None:
+                raise _wrong("cannot be read: standard input is closed")
             content = sys.stdin.buffer.read(_MAX_BODY + 1)
         else:
             with open(given.removeprefix("@"), "rb") as file:  # noqa: PTH123 - as the operator wrote it

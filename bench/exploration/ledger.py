@@ -177,9 +177,8 @@ class Ledger:
     def begins(self, name: str, arguments: dict[str, Any]) -> None:
         """A fault begins: a clock that was set wrong once is never trusted again."""
         if name.startswith("connections_") and arguments["name"] == SEED:
-            self._behind_at = self._pods_behind_at = (
-                self.now + SILENCE
-            )  # a watch may not know it is dead before that
+            # A watch may not know that it is dead before that.
+            self._behind_at = self._pods_behind_at = self.now + SILENCE
         if name.startswith("clock_"):
             self.standing(arguments["namespace"]).clocks_off = True
 

@@ -178,7 +178,7 @@ class OverrideReconciler:
             self._ignored.discard(uid)
             if new or _content(before[uid]) != _content(pause):
                 yield self._began(pause, now)
-        # Told as it is now, where it is still there: somebody may have moved its end into the past.
+        # A Pause that still exists is reported as it is now: somebody may have moved its end into the past.
         there = {each.id.uid: each for each in self._cache.all_pauses() if not each.deleting}
         for uid, pause in before.items():
             if uid not in current and uid not in self._ignored:

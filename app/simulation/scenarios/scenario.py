@@ -427,7 +427,7 @@ def find_scenario(wanted: str, shoots: int) -> Scenario:
 
 
 def _is_there(path: Path) -> bool:
-    """What cannot even be looked for is there as far as it goes: reading it says why."""
+    """Returns whether there is such a file; True where nobody can tell, as reading it then says why."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):

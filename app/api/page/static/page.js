@@ -52,7 +52,7 @@ const forms = {
   clock: (at, instant) => clockTime(instant),
 };
 
-/** The same, with how far away it is. */
+/** The time of an instant, as `clockTime` has it, with how far away that is. */
 function clock(instant) {
   const away = Date.parse(instant) - now();
   return `${clockTime(instant)} (${away > 0 ? `in ${span(away)}` : `${span(-away)} ago`})`;
