@@ -197,10 +197,11 @@ def requests_are_carried_out_one_by_one_and_in_their_order(
         return None
     if change.phases != ("Pending", "Running"):
         return None
-    mine, now = read(change.before or change.after, ledger.now), ledger.now
+    mine = read(change.before or change.after, ledger.now)
+    begun = ledger.begun[change.process, change.key]
     there = {each.uid for each in ledger.wishes()} - {mine.uid}
-    for other in ledger.told(change.process).orders(change.key.namespace, now):
-        told = other.uid in there and other.seen < now - _IN_TURN
+    for other in ledger.told(change.process).orders(change.key.namespace, ledger.now):
+        told = other.uid in there and other.seen < begun - _IN_TURN
         if told and _first(other) < _first(mine):
             return f"{change.process} begins {_place(mine.key)} before {_place(other.key)}"
     return None

@@ -74,6 +74,8 @@ class Ledger:
         """The uid and version of each Pause and ScaleRequest that there ever was."""
         self.asked_to_end: set[ObjectKey] = set()
         """What people asked a process to delete."""
+        self.begun: dict[tuple[str, ObjectKey], float] = {}
+        """When each process first sent that a ScaleRequest runs: the run begins then, even if no status is accepted."""
         self.renewed: dict[str, float] = {}
         """When each process sent the last renewal of the Lease that was carried out."""
         self.woke: dict[str, float] = {}
@@ -305,6 +307,8 @@ class Ledger:
     def asks(self, process: str, sent: Sent) -> None:
         """A process is about to send this."""
         if (status := _status_of(process, sent)) is not None:
+            if status.status.get("phase") == "Running":
+                self.begun.setdefault((process, status.key), self.now)
             if not (sent.connected_ago and self.wakes_now(process)):
                 self.on_status(status)
             return
