@@ -185,6 +185,17 @@ async def test_a_heartbeat_comes_after_15_seconds_of_silence_and_is_no_event(har
     assert client.events == []
 
 
+async def test_a_heartbeat_comes_however_much_is_published_that_the_client_did_not_ask_for(
+    harness, shoots
+):
+    client = await harness.listen(f"namespace={OTHER}")
+    for second in range(31):
+        await change(harness, shoots, f"change {second}")
+        await harness.run(0.7)
+    assert client.text.count(": heartbeat\n") == 2
+    assert client.events == []
+
+
 # What ends it.
 
 
