@@ -127,8 +127,10 @@ class ServerRefused(CommandFailed):
         self.status, self.problem = status, problem
         code = _CODES.get(HTTPStatus(status), Exit.FAILED) if status in _KNOWN else Exit.FAILED
         passing = status == HTTPStatus.TOO_MANY_REQUESTS or status >= _SERVER_SIDE
-        line = ": ".join(filter(None, (problem.title, problem.detail)))
-        notes = [f"{each.path}: {each.message}" for each in (problem.errors or [])[:_MOST_ERRORS]]
+        bad = [f"{each.path}: {each.message}" for each in problem.errors or ()]
+        detail = problem.detail if problem.detail != "; ".join(bad) else ""
+        line = ": ".join(filter(None, (problem.title, detail)))
+        notes = bad[:_MOST_ERRORS]
         if problem.operation:
             notes.append(f"see dwd operations {problem.operation.rpartition('/')[2]}")
         if retry_after and retry_after.isdigit():

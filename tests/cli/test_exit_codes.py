@@ -113,12 +113,18 @@ def test_each_bad_input_is_a_line_of_its_own(api, dwd):
     ]
     api.on(
         f"PUT /shoots/{NAME}/pause",
-        problem(422, "invalid-parameter", "A parameter is invalid", "two", errors=errors),
+        problem(
+            422,
+            "invalid-parameter",
+            "A parameter is invalid",
+            "duration: must be at most 24h; reason: too short",
+            errors=errors,
+        ),
     )
     ran = dwd("pause", NAME, WHY)
     assert ran.code == 2
     assert ran.err == (
-        "dwd: A parameter is invalid: two\n"
+        "dwd: A parameter is invalid\n"
         "    duration: must be at most 24h\n"
         "    reason: too short\n"
     )
