@@ -160,7 +160,7 @@ def _service_account(origin: str, folder: Path) -> _Contents:
         token = (folder / "token").read_text(encoding="ascii").strip()
         ca = (folder / "ca.crt").read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise _mistake(str(folder), "", f"the ServiceAccount cannot be read: {reason}") from error
 
     def context() -> ssl.SSLContext:

@@ -94,22 +94,36 @@ async def test_a_ca_that_rotates_makes_a_new_context(folder):
     assert (await credentials.current()).context is not before.context
 
 
+async def mistake_of(credentials):
+    with pytest.raises(ConfigurationError) as caught:
+        await credentials
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("environ", [{}, {"KUBERNETES_SERVICE_HOST": "x"}])
 async def test_outside_a_cluster_a_kubeconfig_is_asked_for(folder, environ):
-    with pytest.raises(ConfigurationError, match=r"KUBERNETES_SERVICE_HOST.*--kubeconfig"):
-        await FileCredentials.in_cluster(Time().clock, environ, folder)
+    assert await mistake_of(FileCredentials.in_cluster(Time().clock, environ, folder)) == (
+        "environment: KUBERNETES_SERVICE_HOST: is not set, and there is no --kubeconfig"
+    )
 
 
 @pytest.mark.parametrize(
-    ("missing", "message"),
-    [("token", "cannot be read"), ("ca.crt", "cannot be read"), (None, "is empty")],
+    ("file", "content", "message"),
+    [
+        ("token", None, ": (file): the ServiceAccount cannot be read: No such file or directory"),
+        ("ca.crt", None, ": (file): the ServiceAccount cannot be read: No such file or directory"),
+        ("token", b"\xff", ": (file): the ServiceAccount cannot be read: it is not text"),
+        ("token", b"\n", "/token: (file): is empty"),
+        ("ca.crt", b"half a certif", "/ca.crt: (file): is not a CA bundle"),
+    ],
 )
-async def test_a_service_account_that_cannot_be_used_is_a_mistake(folder, missing, message):
-    (folder / "token").write_text("")
-    if missing is not None:
-        (folder / missing).unlink()
-    with pytest.raises(ConfigurationError, match=message):
-        await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
+async def test_a_service_account_that_cannot_be_used_is_a_mistake(folder, file, content, message):
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_bytes(content)
+    credentials = FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
+    assert await mistake_of(credentials) == f"{folder}{message}"
 
 
 def kubeconfig(path, *, token="t1", user=None, cluster=None):  # noqa: S107 - nobody's token
@@ -144,28 +158,30 @@ async def test_the_operators_client_certificate_is_used(tmp_path):
     assert (await credentials.current()).token is None
 
 
+NO_CERTIFICATE = {"certificate-authority-data": "bm90aGluZw=="}
+
+
 @blocking
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
-        (None, ": (file): cannot be read: No such file or directory"),
-        *((each, "") for each in ("", "nonsense: [", "{}", '{"current-context": "y"}')),
+        (None, "(file): cannot be read: No such file or directory"),
+        ("", "(file): is not a kubeconfig (TypeError)"),
+        (
+            "{}",
+            "(file): cannot be used: Invalid kube-config file. Expected key current-context in ",
+        ),
+        ("nonsense: [", "(file): is not a kubeconfig (ParserError)"),
+        (config(cluster=NO_CERTIFICATE), "(file): its certificates cannot be used"),
+        (config(cluster={"proxy-url": "http://p"}), "proxy-url: is not supported"),
+        (config(cluster={"tls-server-name": "x"}), "tls-server-name: is not supported"),
     ],
 )
-async def test_a_kubeconfig_that_is_none_is_a_mistake_that_names_the_file(tmp_path, content, says):
+async def test_a_kubeconfig_that_cannot_be_used_is_a_mistake_that_names_the_file(
+    tmp_path, content, message
+):
     path = tmp_path / "config"
     if content is not None:
-        path.write_text(content)
-    with pytest.raises(ConfigurationError) as caught:
-        await FileCredentials.of_kubeconfig(Time().clock, path)
-    assert str(caught.value).startswith(f"{path}{says}")
-
-
-@blocking
-@pytest.mark.parametrize("cluster", [{"proxy-url": "http://p"}, {"tls-server-name": "x"}])
-async def test_what_we_do_not_support_is_said(tmp_path, cluster):
-    path = kubeconfig(tmp_path / "config", cluster=cluster)
-    with pytest.raises(ConfigurationError) as caught:
-        await FileCredentials.of_kubeconfig(Time().clock, path)
-    (named,) = cluster
-    assert f"{path}: {named}: is not supported" in str(caught.value)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    found = await mistake_of(FileCredentials.of_kubeconfig(Time().clock, path))
+    assert found.startswith(f"{path}: {message}")
