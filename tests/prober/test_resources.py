@@ -86,6 +86,28 @@ async def test_another_kind_goes_down_by_annotations_then_scale_and_up_by_scale_
     assert [write.verb for write in harness.writes(ETCD)] == ["patch", "scale", "scale", "patch"]
 
 
+async def test_a_count_that_changes_between_the_two_writes_to_another_kind_is_not_lost(
+    lab, monkeypatch
+):
+    """Its annotations are written first, with the count of then, and its scale after that."""
+    patch_scale = SeedCluster.patch_scale
+    changed: list[object] = []
+
+    async def after_a_change(seed, *given, **more):
+        if not changed:
+            changed.append(given)
+            harness.world.patch(SHOOT, ETCD, {"spec": {"size": 5}})
+        return await patch_scale(seed, *given, **more)
+
+    harness = await with_etcd(lab)
+    monkeypatch.setattr(SeedCluster, "patch_scale", after_a_change)
+    async with harness.under_protection():
+        assert harness.world.replicas(SHOOT, ETCD) == 0
+        assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "5"
+    await harness.run(200)
+    assert harness.world.replicas(SHOOT, ETCD) == 5
+
+
 async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(lab):
     harness = await with_etcd(lab)
     async with harness.under_protection():
