@@ -245,6 +245,7 @@ async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(operator
         assert "bob" in found.message
         assert found.ended == pytest.approx(operator.now, abs=2)
         await operator.run(30)
+    assert not any("by hand" in each.message for each in operator.told("FlowStarted"))
     assert not any(each.verb == "up" for each in operator.writes())
 
 
