@@ -119,6 +119,12 @@ async def test_ignore_scaling_is_written_and_told_with_an_event(harness, depende
     (notice,) = harness.told("OverrideSet")
     assert (notice.kind, notice.resource, notice.event) == ("Override", KCM, notice.message)
     assert (notice.resource_uid, notice.action) == (after.uid, "SetOverride")
+    assert (notice.at, notice.override, notice.author, notice.replicas) == (
+        harness.now,
+        "ignore-scaling",
+        "alice",
+        1,
+    )
     assert notice.message == (
         "alice set ignore-scaling of Deployment/kube-controller-manager: I look after it"
     )
@@ -130,9 +136,22 @@ async def test_it_is_removed_whatever_its_value(harness, dependents):
         _, after = await dependents.set_ignored(order(ignored=False))
         assert annotation(harness) is None
         assert ann.IGNORE_SCALING not in after.annotations
-    assert [each.message for each in harness.told("OverrideEnded")] == [
-        "alice removed ignore-scaling of Deployment/kube-controller-manager"
+    assert [(each.action, each.message) for each in harness.told("OverrideEnded")] == [
+        ("EndOverride", "alice removed ignore-scaling of Deployment/kube-controller-manager")
     ] * 3
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+async def test_a_dry_run_shows_what_would_come_of_it_and_writes_nothing(
+    harness, dependents, ignored
+):
+    there = None if ignored else "true"
+    harness.annotate(KCM, ignore_scaling=there, replicas="7")
+    before, after = await dependents.set_ignored(order(ignored=ignored, dry_run=True))
+    new = {ann.IGNORE_SCALING: "true"} if ignored else {}
+    assert after == replace(before, annotations={ann.REPLICAS: "7", **new})
+    assert annotation(harness) == there
+    assert not harness.notices
 
 
 @pytest.mark.parametrize("value", ["false", "nonsense"])
