@@ -210,13 +210,28 @@ async def test_a_cancelled_run_makes_no_further_step_and_its_hold_ends_with_it(s
     began = await slow.scale_down_the_first_level()
     cancelled = await slow.prober.scaling_runs.cancel(began.id, by="bob")
     assert cancelled.phase is OperationPhase.CANCELLED
-    assert cancelled.message == "it was cancelled by bob"
+    assert (cancelled.message, cancelled.hold_until) == ("it was cancelled by bob", None)
     assert not slow.objects()
     told = slow.told("ScalingCancelled")[0]
     assert told.event
     assert told.message.endswith("was cancelled by bob")
     await slow.until(lambda: slow.replicas() == (1, 1, 1), within=120)
     assert not slow.writes(KCM)
+
+
+async def test_who_cancels_waits_2_s_at_most_for_the_answer_to_a_request_that_was_sent(operator):
+    slow = Trouble(latency=8, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
+    with operator.faults.seed_trouble(slow):
+        began = await operator.scale(DOWN)
+        await operator.until(lambda: operator.world.requests.live(Host.SEED, "patch"))
+        at = operator.now
+        answer = await operator.prober.scaling_runs.cancel(began.id, by="bob")
+        assert operator.now - at == pytest.approx(2, abs=0.1)
+        assert (answer.phase, answer.message) == (
+            OperationPhase.CANCELLED,
+            "it was cancelled by bob",
+        )
+        assert answer.hold_until is None
 
 
 async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(operator):
