@@ -48,8 +48,9 @@ async def test_of_a_bare_pod_the_event_is_on_the_pod(lab):
 async def test_a_cap_is_an_event_for_the_first_pod_of_each_owner_and_counted_for_each(lab):
     harness = lab.control_plane(max_deletions_per_workload=1)
     await harness.recover("gardener-resource-manager", settle=3)
-    harness.crash("gardener-resource-manager")
-    await harness.run(3)
+    for restarts in (7, 8):
+        harness.crash("gardener-resource-manager", restarts=restarts)
+        await harness.run(3)
     told = harness.told("WeedingCapped")
     assert len(told) == 2
     assert [notice.event is not None for notice in told] == [True, False]
