@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from app.core import name_lookup as module
-from app.core.name_lookup import (
-    AT_ONCE,
-    SLOW,
-    SLOW_AT_ONCE,
-    Lookups,
-    look_up,
-)
+from app.core.name_lookup import AT_ONCE, SLOW, SLOW_AT_ONCE, Lookups, look_up
 from tests.core.kube.server import until
 from tests.support.resolver import HERE, Resolver
 

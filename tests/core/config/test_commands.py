@@ -9,13 +9,7 @@ import pytest
 import yaml
 
 from app import own_version
-from app.commands import (
-    Help,
-    check_config,
-    parse,
-    scenarios,
-    versions,
-)
+from app.commands import Help, check_config, parse, scenarios, versions
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.settings import (
     CheckConfigSettings,

@@ -10,11 +10,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Forbidden, Invalid, NotFound, Unreachable
-from app.core.kube.leader_slice import (
-    ApiEndpoint,
-    LeaderAddress,
-    LeaderAddressOff,
-)
+from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderAddressOff
 from app.core.metrics import Metrics
 from tests.support.doubles import SetLeadership
 

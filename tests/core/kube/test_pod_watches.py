@@ -6,14 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from app.core.errors import (
-    BadAnswer,
-    Forbidden,
-    ServerFault,
-    Throttled,
-    Unauthorized,
-    Unreachable,
-)
+from app.core.errors import BadAnswer, Forbidden, ServerFault, Throttled, Unauthorized, Unreachable
 from app.core.kube.seed_api import Budget
 from app.core.model.names import LabelSelector, Operator, Requirement
 from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, Script

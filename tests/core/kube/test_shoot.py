@@ -9,11 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from app.core.clock import Clock
-from app.core.errors import (
-    CertificateUntrusted,
-    CredentialRefused,
-    LimitExceeded,
-)
+from app.core.errors import CertificateUntrusted, CredentialRefused, LimitExceeded
 from app.core.kube import shoot as shoot_module
 from app.core.kube.client import ResponseLimits
 from app.core.kube.kubeconfig import ServerPolicy

@@ -12,12 +12,7 @@ from app.core.metrics import Metrics
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.event_writer import EventWriter, event
-from app.core.reporting.notices import (
-    OverrideNotice,
-    PodJudged,
-    ScalingNotice,
-    Severity,
-)
+from app.core.reporting.notices import OverrideNotice, PodJudged, ScalingNotice, Severity
 from app.core.tasks import Tasks
 from tests.support.notices import SCALED_DOWN
 
