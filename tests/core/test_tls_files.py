@@ -235,13 +235,6 @@ async def test_what_is_no_pair_is_refused(files, certificate, key, expected):
     assert await refusal(files) == expected.format(certificate=files.certificate, key=files.key)
 
 
-async def test_a_file_that_is_not_there_is_refused(files):
-    files.certificate.unlink()
-    assert await refusal(files) == (
-        f"{files.certificate}: (file): cannot be read: No such file or directory"
-    )
-
-
 async def test_no_client_can_ask_for_a_handshake_that_takes_long(files):
     costly = ssl.create_default_context()
     costly.check_hostname, costly.verify_mode = False, ssl.CERT_NONE

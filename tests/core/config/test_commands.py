@@ -19,7 +19,6 @@ from app.core.config.settings import (
     VersionSettings,
     WeederSettings,
 )
-from app.core.config.values import FileKind
 from app.core.errors import ConfigurationError
 
 HERE = Path(__file__).parent
@@ -66,11 +65,6 @@ def refused(*words):
 )
 def test_each_command_has_settings_of_its_own(words, settings):
     assert type(read(*words).settings) is settings
-
-
-def test_files_to_check_are_the_arguments():
-    command = read("check-config", "--kind=prober", "f", "g")
-    assert (command.rest, command.settings.kind) == (("f", "g"), FileKind.PROBER)
 
 
 @pytest.mark.parametrize(
@@ -124,15 +118,6 @@ NO_FILE = "FILE: is missing: name the files to check"
 )
 def test_what_is_missing_or_too_much_is_a_mistake(words, message):
     assert refused(*words) == f"{message}\n"
-
-
-def test_mistakes_come_one_a_line():
-    assert refused("demo", "--shoots=0", "--nodes=1", "--seed=-1", "--speed=0") == (
-        "dwd demo: --shoots: must be 1 or more, not 0\n"
-        "dwd demo: --nodes: must be 2 or more, not 1\n"
-        "dwd demo: --seed: must be 0 or more, not -1\n"
-        "dwd demo: --speed: must be above 0, not 0\n"
-    )
 
 
 def test_the_scenarios_of_the_demo_are_listed_one_a_line():

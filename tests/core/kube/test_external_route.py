@@ -137,13 +137,6 @@ async def swallowing(name):
         yield Named(deaf.getsockname()[1], name)
 
 
-async def test_a_load_balancer_that_swallows_everything_is_unreachable():
-    async with swallowing("127.0.0.1") as where, connecting() as connector:
-        with pytest.raises(Unreachable) as caught:
-            await version(connector, where, within=0.3)
-    assert type(caught.value) is Unreachable
-
-
 # Addresses.
 
 

@@ -46,18 +46,6 @@ async def test_listeners_hear_of_the_shoot_that_is_concerned_and_of_each_end(rep
     assert {namespace for namespace, _ in heard} == {None}
 
 
-async def test_our_own_write_counts_before_the_watch_shows_it(lab):
-    world = lab.world(watch_delay=5.0)
-    replica = lab.replica(world)
-    await lab.clock.sleep(10)
-    await replica.pause()
-    assert replica.acting() is not None
-    await replica.resume()
-    assert replica.acting() is None
-    await lab.clock.sleep(20)
-    assert replica.acting() is None
-
-
 async def test_a_watch_that_lags_does_not_bring_back_what_our_own_write_has_replaced(lab):
     replica = lab.replica(lab.world(watch_delay=5.0))
     await lab.clock.sleep(10)

@@ -189,13 +189,6 @@ async def test_what_is_no_event_or_has_no_resource_is_not_written(harness):
     assert harness.sink.taken == []
 
 
-async def test_only_the_leader_writes(harness):
-    harness.leads = False
-    harness.tell()
-    await settle()
-    assert harness.sink.taken == []
-
-
 async def test_what_was_queued_while_leading_is_not_written_after(harness):
     harness.tell()
     harness.leads = False

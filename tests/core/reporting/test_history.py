@@ -33,20 +33,6 @@ def messages(history, namespace=NS):
     return [each.message for each in history.of(namespace)]
 
 
-def test_the_newest_comes_first_whatever_it_is(history):
-    for number, kind in enumerate(
-        (
-            NoticeKind.LOOK,
-            NoticeKind.SCALE,
-            NoticeKind.VERDICT,
-            NoticeKind.LIFECYCLE,
-            NoticeKind.LOOK,
-        )
-    ):
-        history.note(notice(kind, f"{number}"))
-    assert messages(history) == ["4", "3", "2", "1", "0"]
-
-
 @pytest.mark.parametrize(
     ("kept", "others"),
     [
@@ -106,13 +92,6 @@ def test_probes_that_differ_in_verdict_or_failure_are_not_one_entry(history):
     history.note(notice(verdict=Verdict.HOLD))
     history.note(notice(verdict=Verdict.HOLD, failed=True))
     assert [each.times for each in history.of(NS)] == [1, 1, 1]
-
-
-def test_looks_at_other_shoots_in_between_do_not_matter(history):
-    for _ in range(5):
-        history.note(notice(namespace="a"))
-        history.note(notice(namespace="b"))
-    assert [each.times for each in history.of("a")] == [5]
 
 
 def test_what_is_told_of_all_shoots_ends_the_run_of_probes_of_each(history):
