@@ -181,18 +181,7 @@ def test_another_kind_is_a_bad_answer(kind):
             read(raw({"kind": kind, "metadata": {}, "items": []}))
 
 
-@pytest.mark.parametrize(
-    "thing",
-    [
-        [],
-        "x",
-        {"kind": "LeaseList", "items": {}},
-        {"kind": "LeaseList", "items": [1]},
-        {"kind": "LeaseList", "items": [{"metadata": {}}]},
-        {"kind": "LeaseList", "items": [lease("n", 12)]},
-        {"kind": "LeaseList", "items": [lease("n", None, "forty")]},
-    ],
-)
+@pytest.mark.parametrize("thing", OBJECTS["no lists of leases"])
 def test_wrong_types_are_refused(thing):
     with pytest.raises(msgspec.MsgspecError):
         leases(raw(thing))
