@@ -20,6 +20,7 @@ from app.core.config.settings import (
     WeederSettings,
 )
 from app.core.errors import ConfigurationError
+from app.simulation.scenarios.scenario import listed
 
 HERE = Path(__file__).parent
 GOOD = str(HERE / "good/gardener.yaml")
@@ -123,14 +124,7 @@ def test_what_is_missing_or_too_much_is_a_mistake(words, message):
 def test_the_scenarios_of_the_demo_are_listed_one_a_line():
     assert read("demo", "--list-scenarios").settings.list_scenarios
     lines = scenarios().splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "etcd",
-        "false-alarms",
-        "outage",
-        "seed-network",
-        "seed-wide",
-        "story",
-    ]
+    assert [line.split()[0] for line in lines] == [each.name for each in listed()]
     assert all(len(line.split()) > 3 for line in lines)
 
 
