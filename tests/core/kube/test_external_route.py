@@ -121,7 +121,7 @@ async def test_what_a_shoot_has_open_ends_where_it_is_forgotten_and_on_one_route
         else:
             connector.forget(NAMESPACE)
         with pytest.raises(ClusterError):
-            await waiting
+            await asyncio.wait_for(waiting, 2)
         await until(lambda: (inner.open, outer.open) == (new, 0))
 
 
