@@ -98,12 +98,6 @@ def time(monkeypatch):
     return now
 
 
-async def test_an_answer_is_read(line):
-    assert await line.say(OK).answer() == (200, b"{}")
-    assert line.wire.reading
-    assert line.wire.open
-
-
 async def test_a_long_answer_is_read_to_its_end(line):
     body = bytes(range(256)) * 8192
     line.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))

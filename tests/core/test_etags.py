@@ -1,8 +1,10 @@
 """ETags of dependents, and If-Match as RFC 9110 has it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +15,7 @@ KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
 VIEW = WorkloadView(KCM, "shoot--a", "uid-1", "7", 2, {ann.REPLICAS: "2"}, ready=2, current=2)
 OTHER = replace(VIEW, ref=MCM, uid="uid-2")
+IF_MATCH = yaml.safe_load((Path(__file__).parent / "if_match.yaml").read_text())
 
 
 @pytest.mark.parametrize(
@@ -77,36 +80,14 @@ def test_an_etag_is_strong_and_quoted():
     assert matches(tag, tag)
 
 
-@pytest.mark.parametrize(
-    ("if_match", "met"),
-    [
-        ('"a"', True),
-        ('"b"', True),
-        ('"x", "b"', True),
-        ('"x","a"', True),
-        (' ,"x",, "a" , ', True),
-        ("*", True),
-        (" * ", True),
-        ('"x"', False),
-        ('W/"a"', False),
-        ('W/"a", "b"', True),
-        ("a", False),
-        ("", False),
-        (" , ", False),
-        ('"a', False),
-        ('"a" "b"', False),
-        ('"a", b', False),
-        ('*, "a"', False),
-        ('"*"', False),
-        ('w/"a"', False),
-        ('W/ "a"', False),
-        ('"A"', False),
-        ('"a\x7f"', False),
-        ('"x, "a"', False),
-    ],
-)
-def test_if_match_asks_for_one_of_its_strong_etags(if_match, met):
-    assert matches(if_match, '"a"', '"b"') is met
+@pytest.mark.parametrize("if_match", IF_MATCH["met"])
+def test_if_match_asks_for_one_of_its_strong_etags(if_match):
+    assert matches(if_match, '"a"', '"b"')
+
+
+@pytest.mark.parametrize("if_match", IF_MATCH["not met"])
+def test_nothing_else_is_met(if_match):
+    assert not matches(if_match, '"a"', '"b"')
 
 
 def test_where_there_is_nothing_nothing_matches():

@@ -38,19 +38,6 @@ async def test_one_waiter_goes_on_at_each_turn_of_the_loop(time):
     assert seen == ["a", "ab", "abc"]
 
 
-async def test_whoever_has_taken_least_of_late_goes_first(time):
-    queue, went_on = FairQueue(), []
-    greedy, modest = Consumer(queue), Consumer(queue)
-    greedy.charge(2.0)
-    modest.charge(0.1)
-    greedy.wait(lambda: went_on.append("greedy"))
-    modest.wait(lambda: went_on.append("modest"))
-    await turn()
-    assert went_on == ["modest"]
-    await turn()
-    assert went_on == ["modest", "greedy"]
-
-
 async def test_what_was_taken_long_ago_counts_less(time):
     queue, went_on = FairQueue(), []
     before, now = Consumer(queue), Consumer(queue)

@@ -75,10 +75,12 @@ def der(pair: Pair) -> bytes:
 
 
 @asynccontextmanager
-async def serving(context):
-    """A server that says `hello`; gives its port."""
+async def serving(context, meeting=None):
+    """A server that says `hello`, where there is a meeting after two of them; gives its port."""
 
     async def hello(reader, writer):
+        for _ in range(2 if meeting else 0):
+            await meeting.wait()
         writer.write(b"hello")
         await writer.drain()
         writer.close()
@@ -134,28 +136,14 @@ async def test_a_key_of_another_kind_leaves_nothing_of_the_old_pair(files):
 
 
 async def test_a_connection_that_is_open_survives_the_swap(files):
-    found = await files.load()
-    go = asyncio.Event()
-
-    async def late(reader, writer):
-        await go.wait()
-        writer.write(b"still here")
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(late, "127.0.0.1", 0, ssl=server_context(found))
-    async with server:
-        client = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-        port = server.sockets[0].getsockname()[1]
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", port, ssl=client, server_hostname="localhost"
-        )
+    found, meeting = await files.load(), asyncio.Barrier(2)
+    async with serving(server_context(found), meeting) as port:
+        opened = asyncio.ensure_future(shown(port))
+        await meeting.wait()
         files.write(SECOND)
         await found.check()
-        go.set()
-        assert await reader.read() == b"still here"
-        writer.close()
-        await writer.wait_closed()
+        await meeting.wait()
+        assert await opened == der(FIRST)
 
 
 async def test_a_pair_that_is_half_written_changes_nothing_and_is_taken_when_whole(files):
@@ -233,13 +221,6 @@ async def test_what_is_no_pair_is_refused(files, certificate, key, expected):
     files.certificate.write_bytes(certificate)
     files.key.write_bytes(key)
     assert await refusal(files) == expected.format(certificate=files.certificate, key=files.key)
-
-
-async def test_a_file_that_is_not_there_is_refused(files):
-    files.certificate.unlink()
-    assert await refusal(files) == (
-        f"{files.certificate}: (file): cannot be read: No such file or directory"
-    )
 
 
 async def test_no_client_can_ask_for_a_handshake_that_takes_long(files):

@@ -9,13 +9,7 @@ import pytest
 import yaml
 
 from app import own_version
-from app.commands import (
-    Help,
-    check_config,
-    parse,
-    scenarios,
-    versions,
-)
+from app.commands import Help, check_config, parse, scenarios, versions
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.settings import (
     CheckConfigSettings,
@@ -25,8 +19,8 @@ from app.core.config.settings import (
     VersionSettings,
     WeederSettings,
 )
-from app.core.config.values import FileKind
 from app.core.errors import ConfigurationError
+from app.simulation.scenarios.scenario import listed
 
 HERE = Path(__file__).parent
 GOOD = str(HERE / "good/gardener.yaml")
@@ -72,11 +66,6 @@ def refused(*words):
 )
 def test_each_command_has_settings_of_its_own(words, settings):
     assert type(read(*words).settings) is settings
-
-
-def test_files_to_check_are_the_arguments():
-    command = read("check-config", "--kind=prober", "f", "g")
-    assert (command.rest, command.settings.kind) == (("f", "g"), FileKind.PROBER)
 
 
 @pytest.mark.parametrize(
@@ -132,26 +121,10 @@ def test_what_is_missing_or_too_much_is_a_mistake(words, message):
     assert refused(*words) == f"{message}\n"
 
 
-def test_mistakes_come_one_a_line():
-    assert refused("demo", "--shoots=0", "--nodes=1", "--seed=-1", "--speed=0") == (
-        "dwd demo: --shoots: must be 1 or more, not 0\n"
-        "dwd demo: --nodes: must be 2 or more, not 1\n"
-        "dwd demo: --seed: must be 0 or more, not -1\n"
-        "dwd demo: --speed: must be above 0, not 0\n"
-    )
-
-
 def test_the_scenarios_of_the_demo_are_listed_one_a_line():
     assert read("demo", "--list-scenarios").settings.list_scenarios
     lines = scenarios().splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "etcd",
-        "false-alarms",
-        "outage",
-        "seed-network",
-        "seed-wide",
-        "story",
-    ]
+    assert [line.split()[0] for line in lines] == [each.name for each in listed()]
     assert all(len(line.split()) > 3 for line in lines)
 
 

@@ -33,29 +33,6 @@ def deployment(name):
     return ResourceRef("apps/v1", "Deployment", name)
 
 
-def test_the_sample_of_endpoint_mode_means_what_it_says():
-    path = HERE / "good/endpoint-mode-sample.yaml"
-    up, down = ScalePolicy(1, 10.0, 60.0), ScalePolicy(0, 15.0, 45.0)
-    assert read_prober_file(path, strict=True).policy == ProberPolicy(
-        internal_secret="dws-interal-probe-secret-name",
-        external_secret="dwd-external-probe-secret-name",
-        probe_interval=20.0,
-        initial_delay=5.0,
-        success_threshold=1,
-        failure_threshold=3,
-        jitter=0.2,
-        dependents=(
-            DependentPolicy(deployment("kube-controller-manager"), up, down),
-            DependentPolicy(deployment("machine-controller-manager"), up, down),
-            DependentPolicy(
-                deployment("cluster-autoscaler"),
-                ScalePolicy(0, 10.0, 60.0),
-                ScalePolicy(1, 15.0, 45.0),
-            ),
-        ),
-    )
-
-
 @pytest.mark.parametrize(
     ("mode", "null", "secrets"),
     [

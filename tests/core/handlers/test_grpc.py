@@ -5,11 +5,7 @@ from contextlib import asynccontextmanager
 
 import grpc
 import pytest
-from grpc_health.v1 import (
-    health,
-    health_pb2,
-    health_pb2_grpc,
-)
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from app.core.model.endpoints import Grpc, ProbeOutcome
 from tests.core.handlers.targets import OK, at, free_port, handlers, probe, ran, serving

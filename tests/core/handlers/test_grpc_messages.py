@@ -3,9 +3,7 @@
 import contextlib
 
 import pytest
-from google.protobuf.message import (
-    DecodeError,
-)
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,9 +1,11 @@
 """Statuses, headers and exceptions as errors of the tree; undecoded bytes: what fits, what waits, nobody for ever."""
 
 import asyncio
+from pathlib import Path
 from random import Random
 
 import pytest
+import yaml
 
 from app.core import errors
 from app.core.kube.connections import (
@@ -15,54 +17,19 @@ from app.core.kube.connections import (
 )
 
 ASKED = RequestedRight("patch", "deployments", "ns/kcm")
+ANSWERS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text())
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (204, errors.BadAnswer),
-        (301, errors.BadAnswer),
-        (304, errors.BadAnswer),
-        (400, errors.Invalid),
-        (401, errors.Unauthorized),
-        (403, errors.Forbidden),
-        (404, errors.NotFound),
-        (405, errors.Invalid),
-        (409, errors.Conflict),
-        (410, errors.Expired),
-        (415, errors.Invalid),
-        (422, errors.Invalid),
-        (429, errors.Throttled),
-        (500, errors.ServerFault),
-        (504, errors.ServerFault),
-        (999, errors.BadAnswer),
-    ],
-)
+@pytest.mark.parametrize(("status", "kind"), ANSWERS["statuses"].items())
 def test_each_status_has_its_error(status, kind):
     error = error_of_status(ASKED, status)
-    assert type(error) is kind
+    assert type(error).__name__ == kind
     assert error.status == status
     assert str(error).startswith("patch deployments in ns/kcm: ")
 
 
 @pytest.mark.parametrize(
-    ("header", "date", "seconds"),
-    [
-        (None, None, None),
-        ("5", None, 5.0),
-        (" 0 ", None, 0.0),
-        ("120", None, 120.0),
-        ("1e9", None, None),
-        ("-1", None, None),
-        ("9" * 400, None, None),
-        ("٣", None, None),
-        ("soon", None, None),
-        ("Sat, 21 Nov 2026 19:00:30 GMT", "Sat, 21 Nov 2026 19:00:00 GMT", 30.0),
-        ("Sat, 21 Nov 2026 18:00:00 GMT", "Sat, 21 Nov 2026 19:00:00 GMT", 0.0),
-        ("Sat, 21 Nov 2026 19:00:30 GMT", None, None),
-        ("Sat, 21 Nov 2026 19:00:30 GMT", "garbage", None),
-        ("Sat, 99 Nov 2026 19:00:30 GMT", "Sat, 21 Nov 2026 19:00:00 GMT", None),
-    ],
+    ("header", "date", "seconds"), [*ANSWERS["retry after"], ("9" * 400, None, None)]
 )
 def test_retry_after_is_read_in_both_forms(header, date, seconds):
     assert retry_after_of(header, date) == seconds

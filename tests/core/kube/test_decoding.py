@@ -4,10 +4,12 @@ import json
 import time
 from collections.abc import Generator
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +33,8 @@ from app.core.model.shoots import (
 from app.core.model.workloads import Direction, ResourceRef, ScaleView
 
 T = TypeVar("T")
+OBJECTS = yaml.safe_load((Path(__file__).parent / "objects.yaml").read_text())
+SHOOT, STATUS = OBJECTS["shoot"], OBJECTS["status of a scale request"]
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 OTHER = ResourceRef("example.org/v1", "Scaler", "thing")
 
@@ -177,43 +181,14 @@ def test_another_kind_is_a_bad_answer(kind):
             read(raw({"kind": kind, "metadata": {}, "items": []}))
 
 
-@pytest.mark.parametrize(
-    "thing",
-    [
-        [],
-        "x",
-        {"kind": "LeaseList", "items": {}},
-        {"kind": "LeaseList", "items": [1]},
-        {"kind": "LeaseList", "items": [{"metadata": {}}]},
-        {"kind": "LeaseList", "items": [lease("n", 12)]},
-        {"kind": "LeaseList", "items": [lease("n", None, "forty")]},
-    ],
-)
+@pytest.mark.parametrize("thing", OBJECTS["no lists of leases"])
 def test_wrong_types_are_refused(thing):
     with pytest.raises(msgspec.MsgspecError):
         leases(raw(thing))
 
 
 def test_a_node_has_what_rules_read_and_nothing_else():
-    node = {
-        "metadata": {
-            "name": "n1",
-            "labels": {
-                "worker.gardener.cloud/pool": "a",
-                "topology.kubernetes.io/zone": "z1",
-                "odd": "x",
-            },
-            "annotations": {"node.machine.sapcloud.io/not-managed-by-mcm": ""},
-        },
-        "status": {
-            "conditions": [
-                {"type": "Ready", "status": "True"},
-                {"type": "DiskPressure", "status": "False"},
-                {"type": "InPlaceUpdate", "status": "True", "reason": "ReadyForUpdate"},
-            ]
-        },
-    }
-    assert nodes(listed("NodeList", [node])).items == (
+    assert nodes(listed("NodeList", [OBJECTS["node"]])).items == (
         NodeView("n1", "a", "z1", True, frozenset({"Ready", "InPlaceUpdate"}), "ReadyForUpdate"),
     )
 
@@ -303,30 +278,6 @@ def cluster(shoot, **meta):
     )
 
 
-SHOOT = {
-    "kind": "Shoot",
-    "metadata": {"name": "b", "deletionTimestamp": None},
-    "spec": {
-        "hibernation": {"enabled": True},
-        "provider": {
-            "workers": [
-                {"name": "a"},
-                {"name": "b", "machineControllerManager": {"nodeConditions": ["X", "Y"]}},
-            ]
-        },
-        "kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": "1m20s"}},
-    },
-    "status": {
-        "isHibernated": True,
-        "lastOperation": {
-            "type": "Reconcile",
-            "state": "Succeeded",
-            "lastUpdateTime": "1970-01-01T00:00:10Z",
-        },
-    },
-}
-
-
 def test_a_cluster_shows_its_shoot():
     assert seed_objects.cluster(cluster(SHOOT)) == ClusterView(
         "shoot--a--b",
@@ -356,25 +307,7 @@ def test_an_empty_shoot_is_one_without_workers():
     assert seed_objects.cluster(cluster({"spec": {}})).shoot == ShootView()
 
 
-def _with_grace(text):
-    return {"spec": {"kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": text}}}}
-
-
-@pytest.mark.parametrize(
-    ("shoot", "said"),
-    [
-        (None, "spec.shoot is missing"),
-        ([], "spec.shoot: "),
-        ("x", "spec.shoot: "),
-        ({}, "spec"),
-        ({"kind": "Seed", "spec": {}}, "is not a Shoot"),
-        ({"spec": {"provider": {"workers": [{}]}}}, "workers"),
-        ({"spec": {"hibernation": {"enabled": "yes"}}}, "hibernation.enabled"),
-        (_with_grace("soon"), "nodeMonitorGracePeriod: must be a duration"),
-        (_with_grace("-5s"), "nodeMonitorGracePeriod is not positive"),
-        ({"spec": {}, "status": {"lastOperation": {"type": 3}}}, "lastOperation.type"),
-    ],
-)
+@pytest.mark.parametrize(("shoot", "said"), OBJECTS["undecodable shoots"])
 def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot, said):
     view = seed_objects.cluster(cluster(shoot))
     assert isinstance(view.shoot, Undecodable)
@@ -566,19 +499,7 @@ def test_what_a_pause_says_counts_in_small_letters_too_and_the_mark_of_the_api_v
     assert found.until == found.told_until == CREATED + 3_600
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        None,
-        {},
-        [],
-        {"reason": None},
-        {"reason": "r", "scope": "sideways"},
-        {"reason": "r", "until": "tomorrow"},
-        {"reason": "r", "until": 5},
-        {"reason": ["[" * 50]},
-    ],
-)
+@pytest.mark.parametrize("spec", OBJECTS["pauses that cannot be decoded"])
 def test_a_pause_that_this_version_cannot_decode_pauses_everything_for_a_day_and_says_why(spec):
     found = codec.pause(custom("Pause", spec))
     assert (found.scope, found.until) == (Scope.ALL, CREATED + 86_400)
@@ -615,25 +536,7 @@ def test_a_request_without_status_is_pending_and_holds_for_half_an_hour():
     assert (found.phase, found.open, found.steps) == (OperationPhase.PENDING, True, ())
 
 
-STEP = {
-    "resource": "Deployment/kube-controller-manager",
-    "level": 1,
-    "phase": "Done",
-    "startedAt": "2026-11-20T14:00:01.500000Z",
-    "writtenAt": "2026-11-20T14:00:02.500000Z",
-    "endedAt": "2026-11-20T14:00:03.500000Z",
-    "before": 3,
-    "after": 0,
-}
-STATUS = {
-    "phase": "Succeeded",
-    "message": "m",
-    "startedAt": "2026-11-20T14:00:01.500000Z",
-    "endedAt": "2026-11-20T14:00:04.500000Z",
-    "holdUntil": "2026-11-20T14:30:04.500000Z",
-    "observedBy": "pod",
-    "steps": [STEP],
-}
+(STEP,) = STATUS["steps"]
 
 
 def test_a_status_is_written_as_it_is_read():

@@ -1,9 +1,11 @@
 """EndpointSlices, and pods as the weeder and endpoint probes read them: what is read, defaulted and refused."""
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from app.core.errors import BadAnswer
 from app.core.kube.decoding import pod_objects
@@ -11,6 +13,8 @@ from app.core.model.endpoints import ProbedContainer, ProbedPod
 from app.core.model.instants import parse_rfc3339
 from app.core.model.weeding import ContainerView, OwnerView, SliceEndpoint
 from tests.core.kube.weeding import NS, a_slice, endpoint, up
+
+OBJECTS = yaml.safe_load((Path(__file__).parent / "objects.yaml").read_text())
 
 
 def raw(thing) -> bytes:
@@ -28,35 +32,12 @@ def test_a_slice_is_read_with_its_service_and_the_pods_behind_it():
     assert got.endpoints == (SliceEndpoint(ready=True, pod="etcd-main-0"),)
 
 
-@pytest.mark.parametrize(
-    ("conditions", "ready"),
-    [
-        ({"ready": True}, True),
-        ({"ready": False}, False),
-        ({"ready": None}, True),
-        ({}, True),
-        (None, True),
-        ({"serving": False, "terminating": True, "humming": "yes"}, True),
-        ({"ready": False, "serving": True}, False),
-    ],
-)
+@pytest.mark.parametrize(("conditions", "ready"), OBJECTS["conditions of an endpoint"])
 def test_an_endpoint_that_does_not_tell_whether_it_is_ready_is(conditions, ready):
     assert endpoints(endpoint() | {"conditions": conditions})[0].ready is ready
 
 
-@pytest.mark.parametrize(
-    ("target", "pod"),
-    [
-        ({"kind": "Pod", "namespace": NS, "name": "p"}, "p"),
-        ({"kind": "Pod", "name": "p"}, "p"),
-        ({"kind": "Pod", "namespace": "elsewhere", "name": "p"}, None),
-        ({"kind": "Node", "namespace": NS, "name": "p"}, None),
-        ({"namespace": NS, "name": "p"}, None),
-        ({"kind": "Pod", "namespace": NS}, None),
-        ({"kind": "Pod", "namespace": NS, "name": ""}, None),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize(("target", "pod"), OBJECTS["targets of an endpoint"])
 def test_only_a_pod_of_the_same_namespace_is_behind_an_endpoint(target, pod):
     assert endpoints(endpoint() | {"targetRef": target}) == (SliceEndpoint(ready=True, pod=pod),)
 
@@ -111,37 +92,14 @@ def test_a_container_is_read_with_what_it_waits_for_and_since_when():
     )
 
 
-@pytest.mark.parametrize(
-    ("state", "waiting"),
-    [
-        ({"waiting": {"reason": "CrashLoopBackOff"}}, "CrashLoopBackOff"),
-        ({"waiting": {"reason": None}}, ""),
-        ({"waiting": {}}, ""),
-        ({"waiting": None}, None),
-        ({"running": {"startedAt": "x"}}, None),
-        ({"terminated": {"exitCode": 1}}, None),
-        ({}, None),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize(("state", "waiting"), OBJECTS["states of a container"])
 def test_whether_a_container_waits(state, waiting):
     assert pod({"containerStatuses": [{"name": "c", "state": state}]}).containers == (
         ContainerView("c", waiting),
     )
 
 
-@pytest.mark.parametrize(
-    "last",
-    [
-        None,
-        {},
-        {"terminated": None},
-        {"terminated": {}},
-        {"terminated": {"finishedAt": None}},
-        {"terminated": {"finishedAt": ""}},
-        {"terminated": {"finishedAt": "yesterday"}},
-    ],
-)
+@pytest.mark.parametrize("last", OBJECTS["last states without an exit"])
 def test_a_last_exit_that_is_not_told_is_none(last):
     given = container() | {"lastState": last, "restartCount": None}
     got = pod({"containerStatuses": [given]}).containers[0]
@@ -150,15 +108,7 @@ def test_a_last_exit_that_is_not_told_is_none(last):
     assert got.crash_loops
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        None,
-        {},
-        {"containerStatuses": None, "initContainerStatuses": None, "conditions": None},
-        {"phase": "Pending"},
-    ],
-)
+@pytest.mark.parametrize("status", OBJECTS["statuses of a pod without containers"])
 def test_a_pod_without_status_has_no_containers_and_never_was_ready(status):
     got = pod(status)
     assert got.containers == ()
@@ -193,16 +143,7 @@ def test_a_pod_with_a_deletion_timestamp_is_terminating(stamp, terminating):
     assert pod(deletionTimestamp=stamp).terminating is terminating
 
 
-@pytest.mark.parametrize(
-    ("condition", "since"),
-    [
-        ({"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:01:40Z"}, 100.0),
-        ({"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:01:40Z"}, None),
-        ({"type": "Other", "status": "True", "lastTransitionTime": "1970-01-01T00:01:40Z"}, None),
-        ({"type": "Ready", "status": "True", "lastTransitionTime": None}, None),
-        ({}, None),
-    ],
-)
+@pytest.mark.parametrize(("condition", "since"), OBJECTS["conditions of a pod"])
 def test_since_when_a_pod_is_ready(condition, since):
     assert pod({"conditions": [{"type": "Scheduled"}, condition]}).ready_since == since
 
@@ -289,20 +230,7 @@ def test_an_init_container_is_no_target():
     assert [each.name for each in probed(found).containers] == ["main"]
 
 
-@pytest.mark.parametrize(
-    ("state", "running", "started"),
-    [
-        ({"running": {"startedAt": SINCE}}, True, parse_rfc3339(SINCE)),
-        ({"running": {"startedAt": None}}, True, None),
-        ({"running": {}}, True, None),
-        ({"running": {"startedAt": "yesterday"}}, True, None),
-        ({"running": None}, False, None),
-        ({"waiting": {"reason": "CrashLoopBackOff"}}, False, None),
-        ({"terminated": {"exitCode": 0, "startedAt": SINCE}}, False, None),
-        ({}, False, None),
-        (None, False, None),
-    ],
-)
+@pytest.mark.parametrize(("state", "running", "started"), OBJECTS["states of a probed container"])
 def test_only_a_container_that_runs_has_been_started_and_each_keeps_its_id(state, running, started):
     found = main(status_of(state=state))
     assert (found.id, found.running, found.started_at) == (ID, running, started)
@@ -372,19 +300,7 @@ def test_names_and_addresses_are_lines_of_bounded_length():
     assert "\n" not in probed(told).ip
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"metadata": None},
-        {"metadata": {}},
-        {"metadata": {"name": 7}},
-        {"spec": []},
-        {"spec": {"containers": "main"}},
-        {"spec": {"containers": [{"name": "m", "ports": [{"containerPort": "http"}]}]}},
-        {"status": {"podIP": 7}},
-        {"status": {"containerStatuses": [{"state": "running"}]}},
-    ],
-)
+@pytest.mark.parametrize("broken", OBJECTS["parts that are none of a pod"])
 def test_what_is_no_pod_is_refused(broken):
     with pytest.raises(msgspec.MsgspecError):
         probed(pod_with() | broken)

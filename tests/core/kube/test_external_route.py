@@ -121,7 +121,7 @@ async def test_what_a_shoot_has_open_ends_where_it_is_forgotten_and_on_one_route
         else:
             connector.forget(NAMESPACE)
         with pytest.raises(ClusterError):
-            await waiting
+            await asyncio.wait_for(waiting, 2)
         await until(lambda: (inner.open, outer.open) == (new, 0))
 
 
@@ -137,21 +137,12 @@ async def swallowing(name):
         yield Named(deaf.getsockname()[1], name)
 
 
-async def test_a_load_balancer_that_swallows_everything_is_unreachable():
-    async with swallowing("127.0.0.1") as where, connecting() as connector:
-        with pytest.raises(Unreachable) as caught:
-            await version(connector, where, within=0.3)
-    assert type(caught.value) is Unreachable
-
-
 # Addresses.
 
 
 INSIDE = [
     (ExternalServerPolicy(), "127.0.0.1"),
     (ExternalServerPolicy(), "[::1]"),
-    (ExternalServerPolicy(), "[::ffff:127.0.0.1]"),
-    (ExternalServerPolicy(), "169.254.169.254"),
     (ExternalServerPolicy(), NAME),
     (ExternalServerPolicy(".*"), NAME),  # the flag allows literals only
 ]

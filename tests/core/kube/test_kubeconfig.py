@@ -3,6 +3,7 @@
 import base64
 import json
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from tests.core.kube.server import AUTHORITY
 
 NAMESPACE = "shoot--dev--one"
 CANARY = "canary-8f3a"
+WORDS = yaml.safe_load((Path(__file__).parent / "kubeconfigs.yaml").read_text())
 CA = base64.b64encode(AUTHORITY.pem).decode()
 PAIR = AUTHORITY.client("dwd")
 CERT = base64.b64encode(PAIR.certificate).decode()
@@ -136,30 +138,7 @@ def test_a_user_without_token_is_told_apart(user):
     assert refusal(document).reason == "no-token"
 
 
-@pytest.mark.parametrize(
-    ("place", "field", "value", "reason"),
-    [
-        ("user", "exec", {"command": "/bin/" + CANARY, "apiVersion": "x"}, "exec"),
-        ("user", "auth-provider", {"name": "gcp", "config": {"cmd-path": CANARY}}, "auth-provider"),
-        ("user", "tokenFile", "/var/run/" + CANARY, "file"),
-        ("user", "client-certificate", "/etc/" + CANARY, "file"),
-        ("user", "client-key", "/etc/" + CANARY, "file"),
-        ("user", "username", CANARY, "password"),
-        ("user", "password", CANARY, "password"),
-        ("user", "as", CANARY, "impersonation"),
-        ("user", "as-groups", [CANARY], "impersonation"),
-        ("user", "as-user-extra", {"a": [CANARY]}, "impersonation"),
-        ("user", "extensions", [{"name": CANARY}], "field"),
-        ("user", "something-new", CANARY, "field"),
-        ("cluster", "certificate-authority", "/etc/" + CANARY, "file"),
-        ("cluster", "proxy-url", "http://" + CANARY, "proxy"),
-        ("cluster", "insecure-skip-tls-verify", True, "insecure"),
-        ("cluster", "insecure-skip-tls-verify", False, "insecure"),
-        ("cluster", "tls-server-name", CANARY, "insecure"),
-        ("cluster", "disable-compression", True, "field"),
-        ("cluster", "extensions", [], "field"),
-    ],
-)
+@pytest.mark.parametrize(("place", "field", "value", "reason"), WORDS["refused fields"])
 def test_a_field_is_refused_by_its_name(place, field, value, reason):
     given = {"token": CANARY} if place == "user" else {}
     error = refusal(config(**{place: given | {field: value}}))
@@ -171,19 +150,7 @@ def test_a_key_that_may_be_a_secret_itself_is_not_shown():
     assert "unusual name" in str(refusal(config(user={CANARY + "!": "x"})))
 
 
-@pytest.mark.parametrize(
-    "server",
-    [
-        "https://kube-apiserver.shoot--dev--two.svc",
-        "https://kube-apiserver.shoot--dev--one.svc.evil.example",
-        "https://xkube-apiserver.shoot--dev--one.svc",
-        "https://kube-apiserver.shoot--dev--one.svc:80",
-        "https://kube-apiserver.shoot--dev--one.svc.",
-        "https://169.254.169.254",
-        "https://localhost:6443",
-        "https://[::1]:443",
-    ],
-)
+@pytest.mark.parametrize("server", WORDS["servers elsewhere"])
 def test_a_server_elsewhere_is_refused_and_the_flag_named(server):
     error = refusal(config(cluster={"server": server}))
     assert error.reason == "server"

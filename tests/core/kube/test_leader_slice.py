@@ -10,11 +10,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Forbidden, Invalid, NotFound, Unreachable
-from app.core.kube.leader_slice import (
-    ApiEndpoint,
-    LeaderAddress,
-    LeaderAddressOff,
-)
+from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderAddressOff
 from app.core.metrics import Metrics
 from tests.support.doubles import SetLeadership
 
@@ -118,18 +114,14 @@ DIFFERENT = {
     "readiness unknown": sending_to(OWN, ready=None),
     "not serving": sending_to(OWN, serving=False),
     "terminating": sending_to(OWN, terminating=True),
-    "no endpoints": of_chart(endpoints=None, ports=sending_to(OWN)["ports"]),
-    "no ports": of_chart(endpoints=sending_to(OWN)["endpoints"], ports=None),
-    "two endpoints": of_chart(
-        endpoints=sending_to(OWN)["endpoints"] + sending_to(OTHER)["endpoints"],
-        ports=sending_to(OWN)["ports"],
-    ),
-    "two addresses": of_chart(
-        endpoints=[{"addresses": [OWN.ip, OTHER.ip], "conditions": {"ready": True}}],
-        ports=sending_to(OWN)["ports"],
-    ),
-    "no conditions": of_chart(endpoints=[{"addresses": [OWN.ip]}], ports=sending_to(OWN)["ports"]),
-    "every port": of_chart(endpoints=sending_to(OWN)["endpoints"], ports=[{"name": "api"}]),
+    "no endpoints": sending_to(OWN) | {"endpoints": None},
+    "no ports": sending_to(OWN) | {"ports": None},
+    "two endpoints": sending_to(OWN)
+    | {"endpoints": [*sending_to(OWN)["endpoints"], *sending_to(OTHER)["endpoints"]]},
+    "two addresses": sending_to(OWN)
+    | {"endpoints": [{"addresses": [OWN.ip, OTHER.ip], "conditions": {"ready": True}}]},
+    "no conditions": sending_to(OWN) | {"endpoints": [{"addresses": [OWN.ip]}]},
+    "every port": sending_to(OWN) | {"ports": [{"name": "api"}]},
 }
 
 

@@ -8,12 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.core.errors import (
-    BadAnswer,
-    ClusterError,
-    LimitExceeded,
-    Unreachable,
-)
+from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
 from app.core.kube import pods
 from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight

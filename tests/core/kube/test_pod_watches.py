@@ -6,14 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from app.core.errors import (
-    BadAnswer,
-    Forbidden,
-    ServerFault,
-    Throttled,
-    Unauthorized,
-    Unreachable,
-)
+from app.core.errors import BadAnswer, Forbidden, ServerFault, Throttled, Unauthorized, Unreachable
 from app.core.kube.seed_api import Budget
 from app.core.model.names import LabelSelector, Operator, Requirement
 from tests.core.kube.test_reflector import EXPIRED_EVENT, FOREVER, Script
@@ -33,7 +26,7 @@ def watched(*watches, lists=None):
 
 
 @asynccontextmanager
-async def pods_on(script, selector: LabelSelector | None = SELECTOR, *, running=True):
+async def pods_on(script, selector: LabelSelector | None = SELECTOR):
     async with seed_on(script, started=False) as seed:
         changes: list[str] = []
         admissions: list[int] = []
@@ -44,23 +37,12 @@ async def pods_on(script, selector: LabelSelector | None = SELECTOR, *, running=
 
         watch = seed.watch_pods(NS, selector, changes.append, admitted)
         watch.changes, watch.admissions, watch.metrics = changes, admissions, seed.metrics
-        watch.task = asyncio.ensure_future(watch.run()) if running else None
+        watch.task = asyncio.ensure_future(watch.run())
         try:
             yield watch
         finally:
-            if running:
-                watch.task.cancel()
-                await asyncio.gather(watch.task, return_exceptions=True)
-
-
-async def test_nobody_asks_for_pods_before_the_watch_is_run():
-    script = watched([FOREVER])
-    async with pods_on(script, running=False) as watch:
-        await asyncio.sleep(10)
-        assert script.asked == []
-        assert not watch.synced
-        assert watch.pods() == {}
-        assert watch.trouble is None
+            watch.task.cancel()
+            await asyncio.gather(watch.task, return_exceptions=True)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.core.clock import Clock
-from app.core.errors import (
-    BadAnswer,
-    LimitExceeded,
-    Throttled,
-    Unreachable,
-)
+from app.core.errors import BadAnswer, LimitExceeded, Throttled, Unreachable
 from app.core.kube import seed as seed_module
 from app.core.kube.resources import assumed
 from app.core.kube.seed import SeedCluster

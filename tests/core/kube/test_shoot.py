@@ -9,11 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from app.core.clock import Clock
-from app.core.errors import (
-    CertificateUntrusted,
-    CredentialRefused,
-    LimitExceeded,
-)
+from app.core.errors import CredentialRefused, LimitExceeded
 from app.core.kube import shoot as shoot_module
 from app.core.kube.client import ResponseLimits
 from app.core.kube.kubeconfig import ServerPolicy
@@ -22,7 +18,6 @@ from app.core.metrics import Metrics
 from app.core.model.shoots import NodeView, SecretView
 from tests.core.kube.server import AUTHORITY, Asked, page_of, serving, until
 from tests.core.kube.test_kubeconfig import NAMESPACE, config
-from tests.support.certs import Authority
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -216,16 +211,6 @@ async def test_a_new_token_is_used_on_the_old_connection():
             "Bearer t2",
         ]
         assert server.connections == 1
-
-
-async def test_a_new_ca_closes_the_connections_of_the_former():
-    async with serving(api()) as server, connecting() as connector:
-        await (await connector.connect(secret(server))).version()
-        other = await connector.connect(secret(server, version="2", ca=Authority.create()))
-        await asyncio.sleep(0.05)
-        assert server.open == 0
-        with pytest.raises(CertificateUntrusted):
-            await other.version()
 
 
 async def test_of_a_shoot_that_is_forgotten_nothing_is_kept():

@@ -4,23 +4,11 @@ import asyncio
 
 import pytest
 
-from app.core.errors import (
-    Expired,
-    Unreachable,
-)
+from app.core.errors import Expired, Unreachable
 from app.core.kube.seed_api import Budget
 from app.core.model.weeding import ServiceKey
 from tests.core.kube.test_reflector import ENDS, EXPIRED_EVENT, FOREVER, Script, bookmark, event
-from tests.core.kube.weeding import (
-    API,
-    ETCD,
-    a_slice,
-    down,
-    endpoint,
-    listed,
-    seed_on,
-    up,
-)
+from tests.core.kube.weeding import API, ETCD, a_slice, down, endpoint, listed, seed_on, up
 
 OTHER = ServiceKey("shoot--dev--two", ETCD.service)
 SLICES = "EndpointSlice"

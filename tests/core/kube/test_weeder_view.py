@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import (
-    Unreachable,
-)
+from app.core.errors import Unreachable
 from app.core.kube import weeder_view
 from app.core.kube.weeder_view import WeederSeed
 from app.core.model.names import LabelSelector, Operator, Requirement

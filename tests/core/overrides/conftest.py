@@ -1,12 +1,13 @@
 """Overrides of processes on a simulated seed, on virtual time."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from tests.core.overrides.replicas import Lab
+from tests.core.overrides.replicas import Lab, Replica
 
 
 @pytest.fixture
@@ -17,3 +18,17 @@ async def lab() -> AsyncIterator[Lab]:
     yield made
     await made.close()
     await tasks.stop()
+
+
+@pytest.fixture
+async def replica(lab: Lab, virtual_time: Callable[[], AbstractContextManager[None]]) -> Replica:
+    """It has listed everything, and does not lead."""
+    with virtual_time():
+        return await lab.started()
+
+
+@pytest.fixture
+async def leader(lab: Lab, virtual_time: Callable[[], AbstractContextManager[None]]) -> Replica:
+    """It has listed everything, and leads."""
+    with virtual_time():
+        return await lab.started(leads=True)

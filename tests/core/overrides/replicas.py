@@ -61,6 +61,9 @@ class Replica:
     def now(self) -> float:
         return self.core.clock.now()
 
+    async def run(self, seconds: float) -> None:
+        await self.core.clock.sleep(seconds)
+
     def wish(self, scope: Scope = Scope.ALL, *, seconds: float = 600.0, reason: str = "r") -> Pause:
         return Pause(scope, reason, "alice", self.now, self.now + seconds)
 

@@ -14,51 +14,36 @@ TROUBLES = {
 }
 
 
-async def test_what_kubectl_makes_is_in_force_within_a_second_and_until_it_is_deleted(lab):
-    replica = await lab.started()
+async def test_what_kubectl_makes_is_in_force_within_a_second_and_until_it_is_deleted(replica):
     replica.world.people.create("Pause", SHOOT, "mine", reason="r", scope="scaleDown")
-    await lab.clock.sleep(1)
+    await replica.run(1)
     found = replica.acting()
     assert (found.scope, found.author, found.verified) == (Scope.SCALE_DOWN, "unknown", False)
     assert found.until == found.created_at + 86_400
     assert replica.acting(OTHER) is None
     assert replica.cache.paused(SHOOT) is None, "the weeder goes on: it scales nothing down"
     replica.world.people.delete("Pause", SHOOT, "mine")
-    await lab.clock.sleep(1)
+    await replica.run(1)
     assert replica.acting() is None
 
 
-async def test_a_pause_in_the_own_namespace_is_of_all_shoots(lab):
-    replica = await lab.started()
+async def test_a_pause_in_the_own_namespace_is_of_all_shoots(replica):
     replica.world.people.create("Pause", HOME, "all", reason="r")
-    await lab.clock.sleep(1)
+    await replica.run(1)
     assert replica.acting(OTHER) == replica.cache.global_pause() == replica.acting()
     assert str(replica.cache.paused(OTHER)).startswith("all shoots are paused by unknown until ")
 
 
-async def test_listeners_hear_of_the_shoot_that_is_concerned_and_of_each_end(lab):
-    replica = await lab.started()
+async def test_listeners_hear_of_the_shoot_that_is_concerned_and_of_each_end(replica):
     heard = []
     replica.cache.subscribe(lambda namespace: heard.append((namespace, replica.now)))
     await replica.pause(seconds=60)
-    await lab.clock.sleep(70)
+    await replica.run(70)
     assert {namespace for namespace, _ in heard} == {SHOOT}
     assert any(at == pytest.approx(replica.now - 10, abs=2) for _, at in heard)
     heard.clear()
     await replica.pause(None)
     assert {namespace for namespace, _ in heard} == {None}
-
-
-async def test_our_own_write_counts_before_the_watch_shows_it(lab):
-    world = lab.world(watch_delay=5.0)
-    replica = lab.replica(world)
-    await lab.clock.sleep(10)
-    await replica.pause()
-    assert replica.acting() is not None
-    await replica.resume()
-    assert replica.acting() is None
-    await lab.clock.sleep(20)
-    assert replica.acting() is None
 
 
 async def test_a_watch_that_lags_does_not_bring_back_what_our_own_write_has_replaced(lab):
@@ -72,34 +57,31 @@ async def test_a_watch_that_lags_does_not_bring_back_what_our_own_write_has_repl
         await lab.clock.sleep(0.5)
 
 
-async def test_a_change_by_somebody_else_overtakes_our_own_write(lab):
-    replica = await lab.started()
+async def test_a_change_by_somebody_else_overtakes_our_own_write(replica):
     await replica.pause()
     replica.world.people.delete("Pause", SHOOT, "api")
-    await lab.clock.sleep(1)
+    await replica.run(1)
     assert replica.acting() is None
 
 
-async def test_what_we_wrote_stays_in_force_while_a_mute_watch_does_not_show_it(lab):
-    replica = await lab.started()
+async def test_what_we_wrote_stays_in_force_while_a_mute_watch_does_not_show_it(replica):
     replica.world.faults.overrides_watch_stalled()
     await replica.pause()
-    await lab.clock.sleep(300)
+    await replica.run(300)
     assert replica.acting() is not None
     await replica.resume()
-    await lab.clock.sleep(100)
+    await replica.run(100)
     assert replica.acting() is None
 
 
-async def test_what_we_ended_is_not_brought_back_by_a_mute_watch(lab):
-    replica = await lab.started()
+async def test_what_we_ended_is_not_brought_back_by_a_mute_watch(replica):
     await replica.pause()
-    await lab.clock.sleep(5)
+    await replica.run(5)
     replica.world.faults.overrides_watch_stalled()
     await replica.resume()
     for _ in range(30):
         assert replica.acting() is None
-        await lab.clock.sleep(5)
+        await replica.run(5)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +95,13 @@ async def test_what_we_ended_is_not_brought_back_by_a_mute_watch(lab):
         ),
     ],
 )
-async def test_what_we_wrote_and_no_watch_showed_is_gone_in_the_end(lab, happens, still, gone):
-    replica = await lab.started()
+async def test_what_we_wrote_and_no_watch_showed_is_gone_in_the_end(replica, happens, still, gone):
     replica.world.faults.overrides_watch_stalled()
     await replica.pause()
     happens(replica.world)
-    await lab.clock.sleep(still)
+    await replica.run(still)
     assert replica.acting() is not None
-    await lab.clock.sleep(gone - still)
+    await replica.run(gone - still)
     assert replica.acting() is None
 
 
@@ -169,8 +150,7 @@ async def test_each_feature_is_on_or_off_by_itself(lab):
 
 
 @pytest.mark.parametrize("trouble", ["forbidden", "away", "cut"])
-async def test_what_cannot_be_read_any_more_stays_as_it_was_and_is_reported(lab, trouble):
-    replica = await lab.started()
+async def test_what_cannot_be_read_any_more_stays_as_it_was_and_is_reported(replica, trouble):
     await replica.pause(seconds=3_600)
     faults = replica.world.faults
     begin = {
@@ -179,18 +159,17 @@ async def test_what_cannot_be_read_any_more_stays_as_it_was_and_is_reported(lab,
         "cut": faults.overrides_watch_cut,
     }[trouble]
     fault = begin()
-    await lab.clock.sleep(300)
+    await replica.run(300)
     assert replica.acting() is not None
     assert replica.cache.troubles().keys() == {"pauses", "scalerequests"}
     fault.lift()
-    await lab.clock.sleep(120)
+    await replica.run(120)
     assert replica.cache.troubles() == {}
 
 
-async def test_over_a_stale_watch_a_decision_reads_live(lab):
-    replica = await lab.started()
+async def test_over_a_stale_watch_a_decision_reads_live(replica):
     with replica.world.faults.overrides_watch_cut():
-        await lab.clock.sleep(120)
+        await replica.run(120)
         replica.world.people.create("Pause", SHOOT, "mine", reason="r")
         replica.world.people.create("Pause", HOME, "all", reason="r")
     assert replica.acting() is None
@@ -200,8 +179,7 @@ async def test_over_a_stale_watch_a_decision_reads_live(lab):
         await replica.cache.refresh(SHOOT)
 
 
-async def test_a_fresh_watch_is_trusted_without_a_request(lab):
-    replica = await lab.started()
+async def test_a_fresh_watch_is_trusted_without_a_request(replica):
     replica.world.requests.reset()
     await replica.cache.refresh(SHOOT)
     assert replica.world.requests.total() == 0

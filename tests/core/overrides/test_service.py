@@ -40,8 +40,9 @@ class Lossy:
         monkeypatch.setattr(objects, method, lossy)
 
 
-async def test_a_pause_of_the_api_is_an_object_of_that_name_with_the_caller_as_verified_author(lab):
-    replica = await lab.started()
+async def test_a_pause_of_the_api_is_an_object_of_that_name_with_the_caller_as_verified_author(
+    replica,
+):
     before, after = await replica.service.set_pause(SHOOT, replica.wish(seconds=59.5))
     assert before is None
     assert (after.author, after.verified, after.id.name) == ("alice", True, "api")
@@ -53,29 +54,26 @@ async def test_a_pause_of_the_api_is_an_object_of_that_name_with_the_caller_as_v
     }
 
 
-async def test_another_pause_of_the_api_replaces_it_and_leaves_the_labels_of_others(lab):
-    replica = await lab.started()
+async def test_another_pause_of_the_api_replaces_it_and_leaves_the_labels_of_others(replica):
     first = await replica.pause()
     replica.world.write(PAUSE, {"metadata": {"labels": {"a": "b"}}}, "kubectl")
-    await lab.clock.sleep(1)
+    await replica.run(1)
     before, after = await replica.service.set_pause(SHOOT, replica.wish(Scope.SCALE_DOWN))
     assert (before.id.uid, after.id.uid, after.scope) == (first.id.uid,) * 2 + (Scope.SCALE_DOWN,)
     assert replica.world.store.get(PAUSE)["metadata"]["labels"] == {"a": "b"}
 
 
-async def test_a_pause_of_all_shoots_is_in_the_own_namespace(lab):
-    replica = await lab.started()
+async def test_a_pause_of_all_shoots_is_in_the_own_namespace(replica):
     await replica.pause(None)
     assert replica.there("Pause", "api", HOME)
 
 
 @pytest.mark.parametrize("what", ["made", "changed", "deleted"])
-async def test_who_meets_a_change_of_somebody_else_is_told_what_is_there_now(lab, what):
-    replica = await lab.started()
+async def test_who_meets_a_change_of_somebody_else_is_told_what_is_there_now(replica, what):
     people = replica.world.people
     if what != "made":
         await replica.pause()
-        await lab.clock.sleep(1)
+        await replica.run(1)
     replica.world.faults.overrides_watch_stalled()
     if what == "made":
         people.create("Pause", SHOOT, "api", reason="mine", author="bob")
@@ -91,8 +89,7 @@ async def test_who_meets_a_change_of_somebody_else_is_told_what_is_there_now(lab
     assert now is None if what == "deleted" else now.reason == "mine"
 
 
-async def test_the_end_of_a_pause_names_what_it_was_and_there_may_be_none(lab):
-    replica = await lab.started()
+async def test_the_end_of_a_pause_names_what_it_was_and_there_may_be_none(replica):
     await replica.pause(reason="load test")
     ended = await replica.resume()
     assert (ended.reason, replica.service.ended_by(ended.id.uid)) == ("load test", "bob")
@@ -100,19 +97,17 @@ async def test_the_end_of_a_pause_names_what_it_was_and_there_may_be_none(lab):
 
 
 async def test_a_pause_that_kubectl_made_can_be_ended_by_its_name_even_before_the_watch_shows_it(
-    lab,
+    replica,
 ):
-    replica = await lab.started()
     replica.world.faults.overrides_watch_stalled()
     replica.world.people.create("Pause", SHOOT, "mine", reason="r")
     assert (await replica.resume(name="mine")).id.name == "mine"
     assert not replica.there("Pause", "mine")
 
 
-async def test_one_that_was_made_anew_under_the_same_name_stays_and_that_is_said(lab):
-    replica = await lab.started()
+async def test_one_that_was_made_anew_under_the_same_name_stays_and_that_is_said(replica):
     await replica.pause()
-    await lab.clock.sleep(1)
+    await replica.run(1)
     replica.world.faults.overrides_watch_stalled()
     replica.world.people.delete("Pause", SHOOT, "api")
     replica.world.people.create("Pause", SHOOT, "api", reason="another")
@@ -124,9 +119,8 @@ async def test_one_that_was_made_anew_under_the_same_name_stays_and_that_is_said
 
 @pytest.mark.parametrize("lost", ["answers", "requests"])
 async def test_a_pause_a_change_of_it_and_its_end_are_read_back_or_written_again_where_the_answer_was_lost(
-    lab, monkeypatch, lost
+    replica, monkeypatch, lost
 ):
-    replica = await lab.started()
     lossy = Lossy(monkeypatch, replica.pauses, "create", **{lost: 1})
     assert (await replica.pause()).reason == "r"
     assert lossy.sent == (1 if lost == "answers" else 2)
@@ -139,8 +133,7 @@ async def test_a_pause_a_change_of_it_and_its_end_are_read_back_or_written_again
 
 
 @pytest.mark.parametrize("lost", ["answers", "requests"])
-async def test_so_is_a_request_which_is_never_made_twice(lab, monkeypatch, lost):
-    replica = await lab.started()
+async def test_so_is_a_request_which_is_never_made_twice(replica, monkeypatch, lost):
     _ = Lossy(monkeypatch, replica.requests, "create", **{lost: 1})
     made = await replica.ask()
     assert (made.spec.direction, made.spec.hold, made.phase) == (
@@ -151,22 +144,19 @@ async def test_so_is_a_request_which_is_never_made_twice(lab, monkeypatch, lost)
     assert len(replica.world.store.list("ScaleRequest", SHOOT)) == 1
 
 
-async def test_what_never_gets_through_is_given_up_after_three_tries(lab, monkeypatch):
-    replica = await lab.started()
+async def test_what_never_gets_through_is_given_up_after_three_tries(replica, monkeypatch):
     lossy = Lossy(monkeypatch, replica.pauses, "create", requests=9)
     with pytest.raises(Unreachable):
         await replica.pause()
     assert lossy.sent == 3
 
 
-async def test_if_nobody_can_tell_what_came_of_it_the_caller_is_told_so(lab):
-    replica = await lab.started()
+async def test_if_nobody_can_tell_what_came_of_it_the_caller_is_told_so(replica):
     with replica.world.faults.seed_trouble(Trouble(silent=True)), pytest.raises(ClusterError):
         await replica.pause()
 
 
-async def test_somebody_elses_change_after_a_lost_answer_is_not_written_over(lab, monkeypatch):
-    replica = await lab.started()
+async def test_somebody_elses_change_after_a_lost_answer_is_not_written_over(replica, monkeypatch):
     _ = Lossy(monkeypatch, replica.pauses, "create", requests=1)
     real = replica.pauses.read
 
@@ -181,8 +171,7 @@ async def test_somebody_elses_change_after_a_lost_answer_is_not_written_over(lab
     assert replica.acting().reason == "mine"
 
 
-async def test_a_status_that_meets_another_is_refused_and_the_other_is_known_then(lab):
-    replica = await lab.started()
+async def test_a_status_that_meets_another_is_refused_and_the_other_is_known_then(replica):
     made = await replica.ask()
     replica.world.faults.overrides_watch_stalled()
     key = ObjectKey("ScaleRequest", SHOOT, made.id.name)
@@ -193,8 +182,7 @@ async def test_a_status_that_meets_another_is_refused_and_the_other_is_known_the
     assert known.phase is OperationPhase.CANCELLED
 
 
-async def test_starting_may_forbid_a_request_at_the_last_moment(lab):
-    replica = await lab.started()
+async def test_starting_may_forbid_a_request_at_the_last_moment(replica):
 
     def starting():
         raise LeadershipLost("gone")
@@ -221,9 +209,8 @@ async def test_where_nothing_can_be_written_every_write_says_why(lab, why):
 
 
 async def test_a_creation_that_was_taken_for_lost_and_comes_late_is_found_under_its_name(
-    lab, monkeypatch
+    replica, monkeypatch
 ):
-    replica = await lab.started()
     create, read = replica.requests.create, replica.requests.read
     late: list[ScaleRequest] = []
 

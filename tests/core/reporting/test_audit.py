@@ -88,12 +88,6 @@ async def test_the_same_refusal_again_is_one_record(audit, time):
     assert found.number == 1_000
 
 
-def test_the_same_deed_again_is_another_record(audit):
-    audit.note(DONE)
-    audit.note(DONE)
-    assert [each.times for each in audit.entries()] == [1, 1]
-
-
 @pytest.mark.parametrize(
     ("kept", "flood"),
     [

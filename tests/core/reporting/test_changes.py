@@ -159,13 +159,6 @@ async def test_nobody_resumes_across_an_interruption_and_ids_go_on(feed):
         assert [each.number for each in follower.take(100)] == [4]
 
 
-async def test_a_reader_from_before_an_interruption_is_told_that_it_lost_something(feed):
-    with feed.follow(ALL, feed.position) as follower:
-        feed.interrupt()
-        with pytest.raises(FollowerTooSlow):
-            follower.take(100)
-
-
 @given(
     st.lists(
         st.one_of(st.integers(1, 40), st.just("interrupt"), st.just("read"), st.just("resume")),

@@ -12,12 +12,7 @@ from app.core.metrics import Metrics
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import ResourceRef
 from app.core.reporting.event_writer import EventWriter, event
-from app.core.reporting.notices import (
-    OverrideNotice,
-    PodJudged,
-    ScalingNotice,
-    Severity,
-)
+from app.core.reporting.notices import OverrideNotice, PodJudged, ScalingNotice, Severity
 from app.core.tasks import Tasks
 from tests.support.notices import SCALED_DOWN
 
@@ -109,41 +104,21 @@ async def settle(seconds=1.0):
     await asyncio.sleep(seconds)
 
 
-def of_a_dependent(harness):
+def regarding(kind, name, uid):
+    return {"apiVersion": "apps/v1", "kind": kind, "namespace": NS, "name": name, "uid": uid}
+
+
+async def test_an_event_is_on_the_dependent_or_on_the_owner_of_a_pod_that_was_deleted(harness):
     harness.tell()
-
-
-def of_a_pod(harness):
-    weeding(harness, "PodWeeded", "scaled")
-
-
-@pytest.mark.parametrize(
-    ("tell", "says", "kind", "name", "uid"),
-    [
-        (of_a_dependent, ("ScaledDown", "Probe"), "Deployment", KCM.name, f"uid-of-{KCM.name}"),
-        (of_a_pod, ("PodWeeded", "Delete"), "ReplicaSet", "kube-scheduler-5d", "uid-of-the-owner"),
-    ],
-    ids=["the dependent", "the owner of a pod that was deleted"],
-)
-async def test_an_event_is_on_its_resource_in_the_control_plane_namespace(
-    harness, tell, says, kind, name, uid
-):
-    tell(harness)
+    weeding(harness, "PodWeeded", "deleted")
     await settle()
-    ((namespace, body),) = harness.sink.taken
-    assert namespace == body["metadata"]["namespace"] == NS
-    assert (body["reason"], body["action"], body["type"], body["note"]) == (
-        *says,
-        "Normal",
-        "scaled",
-    )
-    assert body["regarding"] == {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "namespace": NS,
-        "name": name,
-        "uid": uid,
-    }
+    assert {namespace for namespace, _ in harness.sink.taken} == {NS}
+    bodies = [body for _, body in harness.sink.taken]
+    assert {each["metadata"]["namespace"] for each in bodies} == {NS}
+    assert [(each["action"], each["note"], each["regarding"]) for each in bodies] == [
+        ("Probe", "scaled", regarding("Deployment", KCM.name, f"uid-of-{KCM.name}")),
+        ("Delete", "deleted", regarding("ReplicaSet", OWNER.name, "uid-of-the-owner")),
+    ]
 
 
 def body_of(message="scaled", severity=Severity.INFO, reason="ScaledDown"):
@@ -190,13 +165,6 @@ def test_trouble_is_a_warning_and_its_end_is_not(reason, severity, kind):
 async def test_what_is_no_event_or_has_no_resource_is_not_written(harness):
     harness.tell(event=False)
     harness.tell(resource=None)
-    await settle()
-    assert harness.sink.taken == []
-
-
-async def test_only_the_leader_writes(harness):
-    harness.leads = False
-    harness.tell()
     await settle()
     assert harness.sink.taken == []
 

@@ -13,6 +13,11 @@ from tests.support.notices import OF_KIND
 NS = "shoot--a"
 
 
+@pytest.fixture
+def history():
+    return History()
+
+
 def notice(kind=NoticeKind.LOOK, message="fine", at=0.0, *, verdict=None, namespace=NS, **facts):
     of = EndpointNotice if "probe" in facts else OF_KIND[kind]
     return of(namespace, at, "Reason", message, verdict=verdict, **facts)
@@ -28,21 +33,6 @@ def messages(history, namespace=NS):
     return [each.message for each in history.of(namespace)]
 
 
-def test_the_newest_comes_first_whatever_it_is():
-    history = History()
-    for number, kind in enumerate(
-        (
-            NoticeKind.LOOK,
-            NoticeKind.SCALE,
-            NoticeKind.VERDICT,
-            NoticeKind.LIFECYCLE,
-            NoticeKind.LOOK,
-        )
-    ):
-        history.note(notice(kind, f"{number}"))
-    assert messages(history) == ["4", "3", "2", "1", "0"]
-
-
 @pytest.mark.parametrize(
     ("kept", "others"),
     [
@@ -56,8 +46,7 @@ def test_the_newest_comes_first_whatever_it_is():
     ],
     ids=["a probe", "a failure", "a verdict", "an action", "a change", "weeding", "endpoints"],
 )
-def test_what_happened_outlives_any_number_of_what_has_another_importance(kept, others):
-    history = History()
+def test_what_happened_outlives_any_number_of_what_has_another_importance(history, kept, others):
     history.note(notice(message="kept", **kept))
     for number in range(2_000):
         for each in others:
@@ -69,8 +58,7 @@ def test_what_happened_outlives_any_number_of_what_has_another_importance(kept, 
     ("kind", "most"),
     [(ROUTINE, 60), (FAILED, 100), (VERDICT, 100), (SCALE, 200), (WEED, 80), (ENDPOINT, 80)],
 )
-def test_of_what_has_one_importance_the_newest_are_kept(kind, most):
-    history = History()
+def test_of_what_has_one_importance_the_newest_are_kept(history, kind, most):
     for number in range(most + 1):
         history.note(notice(message=f"{number}", **kind))
     found = messages(history)
@@ -79,47 +67,34 @@ def test_of_what_has_one_importance_the_newest_are_kept(kind, most):
 
 
 @pytest.mark.parametrize("kind", [VERDICT, SCALE, LIFECYCLE, WEED, ENDPOINT])
-def test_what_is_no_probe_is_an_entry_each_time(kind):
-    history = History()
+def test_what_is_no_probe_is_an_entry_each_time(history, kind):
     for _ in range(3):
         history.note(notice(**kind))
     assert len(history.of(NS)) == 3
 
 
-def test_probes_that_say_the_same_in_a_row_are_one_entry_with_the_last_time():
-    history = History()
+def test_probes_that_say_the_same_in_a_row_are_one_entry_with_the_last_time(history):
     for at in (1.0, 2.0, 3.0):
         history.note(notice(at=at, verdict=Verdict.SCALE_UP))
     (entry,) = history.of(NS)
     assert (entry.since, entry.at, entry.times) == (1.0, 3.0, 3)
 
 
-def test_probes_with_something_else_in_between_are_not_one_entry():
-    history = History()
+def test_probes_with_something_else_in_between_are_not_one_entry(history):
     history.note(notice(at=1.0))
     history.note(notice(NoticeKind.SCALE, "scaled", 2.0))
     history.note(notice(at=3.0))
     assert [(each.at, each.times) for each in history.of(NS)] == [(3.0, 1), (2.0, 1), (1.0, 1)]
 
 
-def test_probes_that_differ_in_verdict_or_failure_are_not_one_entry():
-    history = History()
+def test_probes_that_differ_in_verdict_or_failure_are_not_one_entry(history):
     history.note(notice(verdict=Verdict.SCALE_UP))
     history.note(notice(verdict=Verdict.HOLD))
     history.note(notice(verdict=Verdict.HOLD, failed=True))
     assert [each.times for each in history.of(NS)] == [1, 1, 1]
 
 
-def test_looks_at_other_shoots_in_between_do_not_matter():
-    history = History()
-    for _ in range(5):
-        history.note(notice(namespace="a"))
-        history.note(notice(namespace="b"))
-    assert [each.times for each in history.of("a")] == [5]
-
-
-def test_what_is_told_of_all_shoots_ends_the_run_of_probes_of_each():
-    history = History()
+def test_what_is_told_of_all_shoots_ends_the_run_of_probes_of_each(history):
     for at in (1.0, 2.0):
         history.note(notice(at=at))
         history.note(notice(at=at, namespace="another"))
@@ -132,8 +107,7 @@ def test_what_is_told_of_all_shoots_ends_the_run_of_probes_of_each():
         assert found == [(4.0, 5.0, 2), (1.0, 2.0, 2)]
 
 
-def test_what_was_decided_about_all_stands_where_it_happened():
-    history = History()
+def test_what_was_decided_about_all_stands_where_it_happened(history):
     for at in range(6):
         history.note(notice(at=float(at)))
         history.note(notice(at=float(at), namespace="another"))
@@ -143,8 +117,7 @@ def test_what_was_decided_about_all_stands_where_it_happened():
     assert found == [(5.0, 2), (3.5, 1), (3.0, 2), (1.5, 1), (1.0, 2)]
 
 
-def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many():
-    history = History()
+def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many(history):
     for number in range(2_000):
         history.note(notice(NoticeKind.WEED, namespace=f"n{number}"))
     history.note(notice(NoticeKind.WEED, namespace="n0"))
@@ -154,8 +127,7 @@ def test_namespaces_that_nobody_tells_of_any_more_go_when_there_are_too_many():
     assert all(history.of(each) for each in kept)
 
 
-def test_what_is_told_of_a_shoot_that_is_gone_does_not_stay_for_ever():
-    history = History()
+def test_what_is_told_of_a_shoot_that_is_gone_does_not_stay_for_ever(history):
     history.forget(NS)
     history.note(notice(NoticeKind.WEED, "weeding ended"))
     for number in range(2_000):
@@ -163,8 +135,7 @@ def test_what_is_told_of_a_shoot_that_is_gone_does_not_stay_for_ever():
     assert not history.of(NS)
 
 
-def test_a_shoot_that_is_gone_is_forgotten():
-    history = History()
+def test_a_shoot_that_is_gone_is_forgotten(history):
     history.note(notice())
     history.note(notice(namespace="other"))
     history.forget(NS)
@@ -172,8 +143,7 @@ def test_a_shoot_that_is_gone_is_forgotten():
     assert (history.of(NS), len(history.of("other"))) == ([], 1)
 
 
-def test_messages_are_one_printable_line_of_bounded_length():
-    history = History()
+def test_messages_are_one_printable_line_of_bounded_length(history):
     history.note(notice(message="a\nb\x1b[31m" + "x" * 5000))
     (message,) = messages(history)
     assert message.isprintable()

@@ -1,12 +1,16 @@
 """Who holds how many connections, and whose is given up; whom a request comes from, where proxies stand between."""
 
 import ipaddress
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app.core.limits import Bucket
 from app.core.web.peers import Peers, Proxies, peer_of
+
+ADDRESSES = yaml.safe_load((Path(__file__).parent / "addresses.yaml").read_text())
 
 
 class FakeLine:
@@ -39,18 +43,7 @@ def filled(peers, name, number, **kind):
     return lines
 
 
-@pytest.mark.parametrize(
-    ("host", "peer"),
-    [
-        ("10.0.0.7", "10.0.0.7"),
-        ("::ffff:10.0.0.7", "10.0.0.7"),
-        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2:ffff::9", "2001:db8:1:2::/64"),
-        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("testclient", "testclient"),
-    ],
-)
+@pytest.mark.parametrize(("host", "peer"), ADDRESSES["peers"].items())
 def test_one_machine_is_one_peer_whatever_addresses_it_chooses(host, peer):
     assert peer_of(host) == peer
 
@@ -179,18 +172,7 @@ def test_a_proxy_that_says_nothing_asks_for_itself():
     assert client() == client("") == "10.1.0.1"
 
 
-@pytest.mark.parametrize(
-    ("header", "found"),
-    [
-        ("9.9.9.9", "9.9.9.9"),
-        (" 9.9.9.9 ", "9.9.9.9"),
-        ("9.9.9.9:4711", "9.9.9.9"),
-        ("[2001:db8::9]:4711", "2001:db8::9"),
-        ("[2001:db8::9]", "2001:db8::9"),
-        ("2001:DB8::9", "2001:db8::9"),
-        ("::ffff:9.9.9.9", "9.9.9.9"),
-    ],
-)
+@pytest.mark.parametrize(("header", "found"), ADDRESSES["forwarded"].items())
 def test_the_address_is_read_as_proxies_write_it(header, found):
     assert client(header) == found
 
