@@ -124,9 +124,7 @@ def test_each_bad_input_is_a_line_of_its_own(api, dwd):
     ran = dwd("pause", NAME, WHY)
     assert ran.code == 2
     assert ran.err == (
-        "dwd: A parameter is invalid\n"
-        "    duration: must be at most 24h\n"
-        "    reason: too short\n"
+        "dwd: A parameter is invalid\n    duration: must be at most 24h\n    reason: too short\n"
     )
 
 
