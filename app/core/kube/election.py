@@ -369,10 +369,9 @@ class LeaseElection:
 
         To be called when no write is in flight any more.
         """
-        held = self._renewed_at is not None or self._holds()
         self._released, self._renewed_at = True, None
         self._tell()
-        if not held:
+        if not self._holds():
             return
         try:
             async with asyncio.timeout(_RELEASE_WITHIN):
