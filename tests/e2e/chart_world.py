@@ -28,7 +28,6 @@ from tests.e2e.processes import eventually
 from tests.e2e.program import gardener_dependents
 from tests.e2e.stage import SCALED, Stage
 from tests.e2e.weeder_actors import Kubelet, Place
-from tests.e2e.weeder_objects import APISERVER
 from tests.e2e.worlds import own_seed
 from tests.support.certs import Authority
 
@@ -93,8 +92,8 @@ class InstalledWorld:
         async with Kubelet(self.api):
             waiting = await place.workloads(2, 2)
             others = await place.workloads(1, 1, labels=things.UNRELATED, named="other")
-            await place.service(APISERVER, ready=False)
-            await place.service(APISERVER, ready=True)
+            await place.service(ready=False)
+            await place.service(ready=True)
 
             async def are_gone() -> bool:
                 return not waiting.items() & (await place.there()).items()

@@ -105,9 +105,7 @@ BESIDE = "dependency-watchdog-next"
 async def test_the_chart_beside_the_original_stands_by_until_that_is_gone(stage: Stage) -> None:
     """Both want the same Leases, so one of them acts at any time, whatever their names are."""
     async with installed_world(stage) as world:
-        await gardener.deploy(
-            world.api, gardener.prober_settings(), weeder_objects.settings(), replicas=1
-        )
+        await gardener.deploy(world.api, gardener.prober_settings(), weeder_objects.settings())
         helm = Helm(world, "helm4")
         refused = await helm.refusal("install", RELEASE, str(CHART))
         assert "cannot be imported into the current release" in refused, "the names are taken"
