@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e import weeder_objects as things
 from tests.e2e.api import all_of
 from tests.e2e.controlplane import ControlPlane, Etcd
 from tests.e2e.landscape import furnish_shoot
@@ -32,9 +31,9 @@ async def one_recovery(seed: WeederSeed) -> Weeded:
     """A service of a new control plane becomes ready, and its 50 waiting pods are deleted."""
     place = await seed.place()
     waiting = await place.workloads(OWNERS, EACH)
-    await place.service(things.APISERVER, ready=False)
+    await place.service(ready=False)
     await asyncio.sleep(1.1)  # deletions of the run before are no longer counted to the rate
-    since = await place.service(things.APISERVER, ready=True)
+    since = await place.service(ready=True)
     await asyncio.sleep(0.9)  # the log is read as little as possible while it is measured
     await _until_gone(seed, place, len(waiting))
     done = [each.done for each in seed.deleted() if each.namespace == place.namespace]
@@ -58,7 +57,7 @@ async def _forget(place: Place) -> None:
 
 @asynccontextmanager
 async def lone_seed(assets: Path, folder: Path, figures: list[str]) -> AsyncIterator[WeederSeed]:
-    """An API server and an etcd for the weeder alone, which is to reach it without a proxy."""
+    """An API server and an etcd for the weeder alone."""
     storage = Etcd(assets / "etcd", folder, "etcd")
     plane = ControlPlane(assets / "kube-apiserver", folder, "seed", storage)
     try:
@@ -68,7 +67,6 @@ async def lone_seed(assets: Path, folder: Path, figures: list[str]) -> AsyncIter
         # There are no Deployments: nobody is asked to follow them.
         stage = Stage(0, folder, plane, plane, None, figures)  # type: ignore[arg-type]
         async with weeding(stage) as seed:
-            seed.url = plane.url
             seed.kubelet.replaces = False
             try:
                 yield seed

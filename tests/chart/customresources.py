@@ -1,7 +1,7 @@
-"""The chart's own kinds, Pause and ScaleRequest: their definitions, and objects of them."""
+"""The definitions of the chart's own kinds, Pause and ScaleRequest."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -18,22 +18,3 @@ def definition(path: Path) -> Json:
     """What one of the files defines."""
     found: Json = yaml.safe_load(path.read_text())
     return found
-
-
-def pause(name: str = "x", **spec: Any) -> Json:
-    """A Pause with a reason, or with what `spec` says; None takes a field away."""
-    return _object("Pause", name, {"reason": "a test", **spec})
-
-
-def scale_request(name: str = "x", **spec: Any) -> Json:
-    """A ScaleRequest for down, or with what `spec` says; None takes a field away."""
-    return _object("ScaleRequest", name, {"direction": "Down", "reason": "a test", **spec})
-
-
-def _object(kind: str, name: str, spec: Json) -> Json:
-    return {
-        "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": {key: value for key, value in spec.items() if value is not None},
-    }

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.chart.cluster import Cluster, Clusters
-from tests.chart.customresources import FILES, FOLDER, NAMES, definition, scale_request
+from tests.chart.customresources import FILES, FOLDER, NAMES, definition
 from tests.chart.rendering import Json
+from tests.e2e import objects
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 
@@ -44,7 +45,7 @@ def test_a_status_holds_the_most_that_a_run_can_tell(served: Cluster) -> None:
         "observedBy": "x" * 253,
         "steps": [{**step, "writtenAt": at, "before": 1, "after": 0}] * 64,
     }
-    body: Any = scale_request()
+    body: Any = objects.scale_request("x", "Down")
     served.kubectl("create", "--filename=-", where, stdin=json.dumps(body))
     body = json.dumps(body | {"status": most}, ensure_ascii=False)
     served.kubectl("replace", "--subresource=status", "--filename=-", where, stdin=body)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.chart.cluster import Clusters
-from tests.chart.customresources import FOLDER, GROUP, NAMES, pause
+from tests.chart.customresources import FOLDER, GROUP, NAMES
 from tests.chart.releases import OPTIONAL, Release
 from tests.chart.tools import Failed, Tool
 from tests.e2e import gardener
@@ -173,6 +173,12 @@ def test_helm_4_takes_over_what_helm_3_has_installed(
 # The definitions of the chart's own kinds.
 
 DEFINING: Json = {**EXPOSED, "crds": {"install": True}}
+PAUSE: Json = {
+    "apiVersion": f"{GROUP}/v1alpha1",
+    "kind": "Pause",
+    "metadata": {"name": "x"},
+    "spec": {"reason": "a test"},
+}
 
 
 @pytest.fixture
@@ -201,7 +207,7 @@ def paused(release: Release) -> None:
     crds = [f"crd/{name}" for name in NAMES]
     release.cluster.kubectl("wait", "--for=condition=Established", *crds)
     where = f"--namespace={release.namespace}"
-    release.cluster.kubectl("create", "--filename=-", where, stdin=json.dumps(pause()))
+    release.cluster.kubectl("create", "--filename=-", where, stdin=json.dumps(PAUSE))
 
 
 def pauses(release: Release) -> set[str]:

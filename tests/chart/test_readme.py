@@ -2,17 +2,7 @@
 
 import pytest
 
-from hack.chart_readme import (
-    ALERTS,
-    BEGIN,
-    END,
-    SIDE_BY_SIDE,
-    Row,
-    Undocumented,
-    renewed,
-    rows,
-    tables,
-)
+from hack.chart_readme import ALERTS, BEGIN, END, SIDE_BY_SIDE, Undocumented, renewed, rows, tables
 from tests.chart.rendering import CHART
 
 VALUES = (CHART / "values.yaml").read_text()
@@ -47,39 +37,14 @@ def test_what_stands_side_by_side_needs_a_comment_where_it_differs() -> None:
         rows("prober:\n  # -- one\n  a: 1\nweeder:\n  b: 2\n")
 
 
-def test_an_alert_is_one_row() -> None:
-    alert = (
-        "alerts:\n  rules:\n    A:\n      # -- Bad.\n      enabled: null\n      severity: warning\n"
-    )
-    found = tables(rows(f"{alert}      for: 1m\n      # -- At most.\n      limit: 3\n"))
-    assert '| `A` | Bad. | `"warning"` | `"1m"` | `limit` `3` (At most) |' in found
-
-
 def test_a_value_without_a_comment_is_refused_by_name() -> None:
     with pytest.raises(Undocumented, match=r"^a\.c$"):
         rows("a:\n  # -- known\n  b: 1\n  c: 2\n")
 
 
-def test_a_comment_documents_what_is_below_its_key() -> None:
-    found = rows("## One\n\n# -- all of\n# it\na:\n  b: 1\n## Two\n# another\n# -- last\nc: x\n")
-    assert found == [
-        Row("One", "a", '`{"b": 1}`', "all of it"),
-        Row("Two", "c", '`"x"`', "last"),
-    ]
-
-
 def test_a_remark_is_no_documentation() -> None:
     with pytest.raises(Undocumented):
         rows("# a remark\na: 1\n")
-
-
-def test_a_long_default_is_looked_up() -> None:
-    (row,) = rows(f"# -- long\na: {'x' * 80}\n")
-    assert row.default == "[values.yaml](values.yaml)"
-
-
-def test_a_bar_does_not_end_a_cell() -> None:
-    assert "a \\| b" in tables([Row("One", "x", "`1`", "a | b")])
 
 
 def test_what_is_written_by_hand_stays() -> None:

@@ -1,10 +1,12 @@
 """No value is ignored: whatever is said is found again in what is rendered, or changes it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from tests.chart.rendering import Json, Renderer
 from tests.chart.tools import Failed
@@ -83,56 +85,7 @@ def leaves(found: Json, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 LEAVES: Final = dict(leaves(defaults()))
-SPECIAL: Final[dict[str, Callable[[int], Any]]] = {
-    "api.auth.mode": lambda _: "none",
-    "viewer": lambda n: [{"kind": "Group", "name": f"m{n}"}],
-    "operator": lambda n: [{"kind": "Group", "name": f"m{n}"}],
-    "admin": lambda n: [{"kind": "Group", "name": f"m{n}"}],
-    "replicas": lambda _: 7,
-    "revisionHistoryLimit": lambda _: 8,
-    "resources": lambda n: {"limits": {"memory": f"{n}Mi"}},
-    "minAllowed": lambda n: {"memory": f"{n}Mi"},
-    "maxAllowed": lambda n: {"memory": f"{n}Gi"},
-    "tolerations": lambda n: [{"key": f"m{n}", "operator": "Exists"}],
-    "topologySpreadConstraints": lambda n: [
-        {"maxSkew": 1, "topologyKey": f"m{n}", "whenUnsatisfiable": "ScheduleAnyway"}
-    ],
-    "affinity": lambda n: {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {"matchExpressions": [{"key": f"m{n}", "operator": "Exists"}]}
-                ]
-            }
-        }
-    },
-    "api.urls.prober": lambda n: f"https://m{n}.org",
-    "api.urls.weeder": lambda n: f"https://m{n}.org",
-    "imagePullSecrets": lambda n: [{"name": f"m{n}"}],
-    "parentRefs": lambda n: [{"name": f"m{n}"}],
-    "relabelings": lambda n: [{"targetLabel": f"m{n}"}],
-    "metricRelabelings": lambda n: [{"targetLabel": f"m{n}"}],
-    "allowOrigins": lambda n: [f"https://m{n}.org"],
-    "trustedProxies": lambda n: [f"10.{n >> 8 & 255}.{n & 255}.1"],
-    "from": lambda n: [{"podSelector": {"matchLabels": {"x": f"m{n}"}}}],
-    "to": lambda n: [{"podSelector": {"matchLabels": {"x": f"m{n}"}}}],
-    "extraIngress": lambda n: [{"ports": [{"port": n}]}],
-    "extraEgress": lambda n: [{"ports": [{"port": n}]}],
-    "ports": lambda n: [n],
-    "namespaces": lambda n: {"matchLabels": {"x": f"m{n}"}},
-    "digest": lambda n: f"sha256:{n:064d}",
-    "maxDeletionsPerSecond": lambda n: n + 0.5,
-    "leaseDuration": lambda n: f"{n + 100}s",
-    "renewDeadline": lambda _: "14s",
-    "retryPeriod": lambda _: "3s",
-    "duration": lambda n: f"{n + 2000}h",
-    "renewBefore": lambda n: f"{n}h",
-    "interval": lambda n: f"{n}s",
-    "scrapeTimeout": lambda n: f"{n}s",
-    "minAvailable": lambda _: "37%",
-    "maxUnavailable": lambda _: "38%",
-}
-"""Other values by the path or its last part; what is not here follows from the default."""
+OTHERS: Final = (Path(__file__).parent / "other_values.yaml").read_text(encoding="utf-8")
 
 
 def other(path: str, default: Any) -> Any:
@@ -145,9 +98,10 @@ def other(path: str, default: Any) -> Any:
 
 def _some(path: str, default: Any) -> Any:
     number, name, known = next(_NUMBERS), path.rsplit(".", 1)[-1], at(path)
-    special = SPECIAL.get(path, SPECIAL.get(name))
-    if special:
-        return special(number)
+    others = yaml.safe_load(OTHERS.replace("<n>", str(number)))
+    special = others.get(path, others.get(name))
+    if special is not None:
+        return special
     if "enum" in known:
         return next(each for each in known["enum"] if each != default)
     match default:

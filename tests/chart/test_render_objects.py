@@ -16,7 +16,7 @@ from tests.chart.tools import Tool
 pytestmark = pytest.mark.real
 
 SETS = pytest.mark.parametrize("values", rendering.values_sets(), ids=rendering.name_of)
-HA, SERVE = CHART / "values-ha.yaml", CHART / "values-serve.yaml"
+HA = CHART / "values-ha.yaml"
 MESH, TOKEN = CHART / "ci/mesh-values.yaml", CHART / "ci/token-values.yaml"
 COUNTS = {
     "replicas",

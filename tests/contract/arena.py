@@ -6,7 +6,7 @@ it looks through the ports of `app.core.ports`, as the prober does.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
@@ -15,7 +15,7 @@ from app.core.kube.seed import SeedCluster
 from app.core.model.callers import GROUP
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.workloads import ResourceRef
-from app.core.ports import Permission, SeedChange, Watched
+from app.core.ports import Permission, Watched
 from tests.e2e.objects import KCM as KCM_NAME
 from tests.e2e.objects import SECRET
 
@@ -25,11 +25,7 @@ KCM: Final = ResourceRef("apps/v1", "Deployment", KCM_NAME)
 SCALER: Final = ResourceRef("example.org/v1", "Scaler", "thing")
 """A dependent of a kind that is scaled by its `scale` subresource only."""
 POLICY: Final = ProberPolicy(SECRET, (DependentPolicy(KCM), DependentPolicy(SCALER)))
-EXTERNAL: Final = "shoot-access-dependency-watchdog-external-probe"
-BOTH_ROUTES: Final = replace(POLICY, external_secret=EXTERNAL)
-"""Endpoint mode."""
 NODE_LEASES: Final = "kube-node-lease"
-GARDEN: Final = "garden"
 PATIENCE: Final = 10.0
 """Seconds after which a test stops waiting for what must happen."""
 
@@ -102,25 +98,6 @@ def permissions_of(rules: Iterable[Json]) -> tuple[Permission, ...]:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     )
-
-
-@dataclass
-class Told:
-    """What subscribers of the seed hear."""
-
-    changes: list[SeedChange] = field(default_factory=list)
-
-    @classmethod
-    def by(cls, seed: SeedCluster) -> "Told":
-        """Listens from now on."""
-        told = cls()
-        seed.subscribe(told.changes.append)
-        return told
-
-    async def everything(self, namespace: str) -> None:
-        """Waits until a change of each of what is watched was told there."""
-        expected = {SeedChange(what, namespace) for what in Watched}
-        await until(lambda: expected <= set(self.changes), f"{expected} is told")
 
 
 async def synced(seed: SeedCluster) -> None:

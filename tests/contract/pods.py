@@ -34,20 +34,6 @@ def crash_looping(restarts: int = 5, finished: str = "2030-01-01T00:00:00Z") -> 
     return {"phase": "Running", "containerStatuses": [container]}
 
 
-def running(since: str = "2030-01-01T00:00:00Z") -> Json:
-    """The status of a pod that is ready."""
-    container = {
-        "name": "main",
-        "image": "registry.invalid/none:1",
-        "imageID": "",
-        "ready": True,
-        "restartCount": 0,
-        "state": {"running": {"startedAt": since}},
-    }
-    condition = {"type": "Ready", "status": "True", "lastTransitionTime": since}
-    return {"phase": "Running", "conditions": [condition], "containerStatuses": [container]}
-
-
 def endpoints(*ready: bool | None, pods: tuple[str, ...] = ()) -> list[Json]:
     """One endpoint for each value; None: whether it is ready is not told."""
     made: list[Json] = []

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -12,14 +12,11 @@ import aiohttp
 from yarl import URL
 
 from app.core.clock import Clock
-from app.core.model.policy import ProberPolicy
-from app.core.model.shoots import Route, SecretView
-from app.core.ports import Permission
+from app.core.kube.reviews import AccessReviewer
+from app.core.model.shoots import SecretView
 from app.core.tasks import Tasks
-from app.simulation.traffic import ConnectionLoss
-from tests.contract.adapter import Adapter, Relayed
-from tests.contract.arena import KINDS, NODE_LEASES, POLICY, Json, permissions_of, whole
-from tests.contract.proxy import Proxy
+from tests.contract.adapter import Adapter
+from tests.contract.arena import KINDS, NODE_LEASES, Json, permissions_of, whole
 from tests.contract.served import ServedArena
 from tests.e2e import objects
 from tests.e2e.api import NODES, Api, all_of
@@ -129,33 +126,16 @@ class RealShoot:
 
     async def begin(self) -> None:
         self._token = await self._plane.api.token_of("kube-system", PROBE)
-        self._ways = {route: Proxy(self._plane.port) for route in Route}
-        await all_of(way.start() for way in self._ways.values())
 
     async def end(self) -> None:
-        await all_of(way.stop() for way in self._ways.values())
         await self._plane.api.delete(NODES)
         await self._plane.api.delete(KINDS["Lease"].path(NODE_LEASES))
 
-    def secret(self, route: Route = Route.INTERNAL, content: bytes | None = None) -> SecretView:
-        ca, url = self._plane.authority.pem, self._ways[route].url
-        right = objects.kubeconfig(self._namespace, url, ca, self._token)
-        content = content or right.encode()
-        return SecretView(self._namespace, f"a{next(_numbers)}", content, route)
-
-    @asynccontextmanager
-    async def cut(self, route: Route, how: ConnectionLoss) -> AsyncIterator[None]:
-        way = self._ways[route]
-        match how:
-            case ConnectionLoss.SWALLOWED:
-                way.stall(new=True)
-            case ConnectionLoss.REFUSED:
-                await way.cut()
-            case ConnectionLoss.RESET:
-                way.reset()
-        yield
-        await way.cut()
-        await way.heal()
+    def secret(self, content: bytes | None = None) -> SecretView:
+        """The Secret that leads to it, with `content` instead of what is usual."""
+        ca, url = self._plane.authority.pem, self._plane.url
+        usual = objects.kubeconfig(self._namespace, url, ca, self._token)
+        return SecretView(self._namespace, "a1", content or usual.encode())
 
     @asynccontextmanager
     async def storage_away(self) -> AsyncIterator[None]:
@@ -166,22 +146,19 @@ class RealShoot:
             await self._plane.recover()
 
 
-class RealArena(Relayed):
+class RealArena:
     """A namespace in the seed, and an account of the watchdog's own."""
 
     admin_token = ADMIN
 
-    def __init__(
-        self, clock: Clock, tasks: Tasks, land: Landscape, *, policy: ProberPolicy = POLICY
-    ) -> None:
-        self.clock, self.tasks, self.land, self.policy = clock, tasks, land, policy
+    def __init__(self, clock: Clock, tasks: Tasks, land: Landscape) -> None:
+        self.clock, self.tasks, self.land = clock, tasks, land
         number = next(_numbers)
         self.namespace, self.garden = f"shoot--contract--{number}", f"garden-{number}"
         self.api = land.seed.api
         self.admin = ApiAdmin(self.api, self.namespace)
         self.port, self.ca = land.seed.port, land.seed.authority.pem.decode()
         self._shoot: RealShoot | None = None
-        self._granted: dict[str, list[Json]] = {}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -189,15 +166,11 @@ class RealArena(Relayed):
         await self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         base = objects.role("ClusterRole", f"{self.garden}-base", objects.prober_rules())
         await self.api.create(_ROLES, base)
-        self._granted["base"] = base["rules"]
         self.token = await garden(self.api, self.garden, base["metadata"]["name"])
         events = objects.rule("events.k8s.io", ["events"], "create patch")
         await grant(self.api, self.garden, "more", [*objects.scaler_rules(), events])
-        self.proxy = Proxy(self.port)
-        await self.proxy.start()
-        self.adapter = Adapter(self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy)
+        self.adapter = Adapter(self.clock, self.tasks, self.port, self.ca, self.token)
         self.seed, self.connector = self.adapter.seed, self.adapter.connector
-        self.access = self.adapter.access
         self.user = self.api.as_user(self.token)
         try:
             async with self.adapter.open():
@@ -207,7 +180,6 @@ class RealArena(Relayed):
 
     async def _close(self) -> None:
         await self.user.close()
-        await self.proxy.stop()
         if self._shoot is not None:
             await self._shoot.end()
         kinds = ("Machine", "Deployment", "Scaler", "Secret", "EndpointSlice", "Pod")
@@ -239,41 +211,13 @@ class RealArena(Relayed):
         return throttling(self.api, self.user, self.token)
 
     async def grant(self, name: str, rules: list[Json]) -> None:
-        self._granted[name] = rules
         await grant(self.api, self.garden, name, rules)
-        await self._known(permissions_of(rules), missing=False)
+        reviewer, rights = AccessReviewer(self.adapter.api), permissions_of(rules)
 
-    @asynccontextmanager
-    async def without(self, *rights: Permission) -> AsyncIterator[None]:
-        less = {name: _without(rules, rights) for name, rules in self._granted.items()}
-        await self._set_rules(less)
-        await self._known(rights, missing=True)
-        try:
-            yield
-        finally:
-            await self._set_rules(self._granted)
-            await self._known(rights, missing=False)
-
-    async def _set_rules(self, rules: Mapping[str, list[Json]]) -> None:
-        for name, each in rules.items():
-            await self.api.patch(f"{_ROLES}/{self.garden}-{name}", {"rules": each})
-
-    async def _known(self, rights: Sequence[Permission], *, missing: bool) -> None:
         async def known() -> bool:
-            return await self.access.missing(rights) == (tuple(rights) if missing else ())
+            return await reviewer.missing(rights) == ()
 
         await eventually(known, f"{rights} are known", within=10, every=0.02)
-
-
-def _without(rules: Iterable[Json], rights: Iterable[Permission]) -> list[Json]:
-    """The rules that are left; one of several resources loses the verb for all of them."""
-    lost = {(each.verb, each.group, each.resource) for each in rights}
-
-    def stays(verb: str, rule: Json) -> bool:
-        return not any((verb, rule["apiGroups"][0], each) in lost for each in rule["resources"])
-
-    less = [rule | {"verbs": [v for v in rule["verbs"] if stays(v, rule)]} for rule in rules]
-    return [rule for rule in less if rule["verbs"]]
 
 
 Arena = ServedArena | RealArena

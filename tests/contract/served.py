@@ -1,18 +1,14 @@
 """The simulation's servers as an arena: arranged by store and faults, looked at by the real adapter over HTTPS."""
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
-from itertools import count
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import yaml
 
 from app.core.clock import Clock
-from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import Route, SecretView
-from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.builders import World
@@ -22,15 +18,13 @@ from app.simulation.server.loopback import Loopback
 from app.simulation.server.servers import SimulatedServers
 from app.simulation.shoot import ShootServer
 from app.simulation.store import ObjectKey, Store
-from app.simulation.traffic import ConnectionLoss, Trouble
+from app.simulation.traffic import Trouble
 from app.simulation.workloads import PodPace
-from tests.contract.adapter import Adapter, Relayed
-from tests.contract.arena import KINDS, POLICY, SCALER, Json, whole
-from tests.contract.proxy import Proxy
+from tests.contract.adapter import Adapter
+from tests.contract.arena import KINDS, SCALER, Json, whole
 
 _NEVER = PodPace(observed=86_400, gone=86_400, ready=86_400)
 """Nobody but the test writes a status: there is no kube-controller-manager in the other cluster either."""
-_versions = count(1)
 
 
 class StoreAdmin:
@@ -74,44 +68,26 @@ class ServedShoot:
         self._world, self._server = world, server
         self.admin = StoreAdmin(world.clock, server.store, manifests.LEASES)
 
-    def secret(self, route: Route = Route.INTERNAL, content: bytes | None = None) -> SecretView:
-        """The Secret that leads to it by `route`; `content` instead of what is right."""
+    def secret(self) -> SecretView:
+        """The Secret that leads to it."""
         server = self._server
-        url = self._world.place.url(server.namespace, route)
-        user, authority = {"token": server.newest_token}, server.authority(route)
-        content = content or manifests.kubeconfig(server.namespace, url, authority, user)
-        return SecretView(server.namespace, f"a{next(_versions)}", content, route)
-
-    @asynccontextmanager
-    async def cut(self, route: Route, how: ConnectionLoss) -> AsyncIterator[None]:
-        """Our way to it by this route is cut."""
-        with self._world.faults.route_cut(self._server.namespace, route, how):
-            await asyncio.sleep(0.01)  # its port hears of it in the next turns of the loop
-            yield
-        await asyncio.sleep(0.01)
+        url = self._world.place.url(server.namespace, Route.INTERNAL)
+        user, authority = {"token": server.newest_token}, server.authority(Route.INTERNAL)
+        content = manifests.kubeconfig(server.namespace, url, authority, user)
+        return SecretView(server.namespace, "a1", content)
 
     def storage_away(self):
         return during(self._world.faults.storage_away(self._server.namespace))
 
 
-class ServedArena(Relayed):
+class ServedArena:
     """A world behind its own servers."""
 
     namespace = "shoot--contract--a"
 
-    def __init__(
-        self, clock: Clock, tasks: Tasks, place: Loopback, *, policy: ProberPolicy = POLICY
-    ) -> None:
-        self.clock, self.tasks, self.policy = clock, tasks, policy
-        self.world = World(
-            clock,
-            tasks,
-            seed=1,
-            latency=0.0,
-            pace=_NEVER,
-            place=place,
-            external_secret_name=policy.secret_names.get(Route.EXTERNAL),
-        )
+    def __init__(self, clock: Clock, tasks: Tasks, place: Loopback) -> None:
+        self.clock, self.tasks = clock, tasks
+        self.world = World(clock, tasks, seed=1, latency=0.0, pace=_NEVER, place=place)
         self.world.add_dependent("shoot--contract--other", SCALER, 1)
         self.admin = StoreAdmin(clock, self.world.store, self.namespace)
         self.servers = SimulatedServers(self.world, place)
@@ -123,16 +99,10 @@ class ServedArena(Relayed):
         await self.servers.start()
         try:
             self._read_kubeconfig()
-            self.proxy = Proxy(self.port)
-            await self.proxy.start()
-            self.adapter = Adapter(
-                self.clock, self.tasks, self.proxy, self.ca, self.token, self.policy
-            )
+            self.adapter = Adapter(self.clock, self.tasks, self.port, self.ca, self.token)
             self.seed, self.connector = self.adapter.seed, self.adapter.connector
-            self.access = self.adapter.access
             async with self.adapter.open():
                 yield
-            await self.proxy.stop()
         finally:
             await self.servers.stop()
 
@@ -169,16 +139,6 @@ class ServedArena(Relayed):
     async def grant(self, name: str, rules: list[Json]) -> None:
         """We get these rights, under this name, beside those that we have."""
         # nobody lacks a right here that was not taken away
-
-    @asynccontextmanager
-    async def without(self, *rights: Permission) -> AsyncIterator[None]:
-        """We may not do this, and that is known, for as long as it lasts; watches that are open go on."""
-        with ExitStack() as stack:
-            for each in rights:
-                verbs, what = frozenset({each.verb}), frozenset({each.resource})
-                trouble = Trouble(forbidden=True, verbs=verbs, what=what)
-                stack.enter_context(self.world.faults.seed_trouble(trouble))
-            yield
 
 
 @asynccontextmanager

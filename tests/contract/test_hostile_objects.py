@@ -12,7 +12,7 @@ from app.core.kube.reflector import Reflector
 from app.core.kube.seed import SeedCluster
 from app.core.model.shoots import ShootView
 from app.core.tasks import Tasks
-from tests.contract.arena import KCM, REAL_ALONE, REAL_TIME, SCALER, until, whole
+from tests.contract.arena import KCM, POLICY, REAL_ALONE, REAL_TIME, SCALER, until, whole
 from tests.contract.wire import MERGE
 from tests.core.kube.test_hostile_objects import CUT_SHORT, UNDECODABLE, named
 from tests.e2e import objects
@@ -77,7 +77,7 @@ def seen(seed, namespace):
 async def restarted(arena):
     """The watches of a process that starts now."""
     tasks = Tasks(arena.clock)
-    made = SeedCluster(arena.adapter.api, arena.policy, tasks, Random(2))
+    made = SeedCluster(arena.adapter.api, POLICY, tasks, Random(2))
     await made.start()
     try:
         yield made

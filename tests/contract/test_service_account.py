@@ -25,7 +25,7 @@ def headers(wire, arena, tmp_path):
         body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}
         assert (await wire.ask("POST", path, body)).status == 201
         config = tmp_path / "config"
-        config.write_text(objects.kubeconfig("seed", arena.proxy.url, arena.ca.encode(), user))
+        config.write_text(objects.kubeconfig("seed", arena.adapter.url, arena.ca.encode(), user))
         account = NamespacedName(arena.namespace, ACCOUNT)
         environ = {"KUBECONFIG": str(config)}
         return await minted_tokens(account, ShootsSettings(), environ, Clock.system()).headers()

@@ -1,10 +1,16 @@
-"""What is written to the seed: merge patches of objects and of `scale`, each on the version it was decided on."""
+"""What is read of the seed, and written to it: merge patches, each on the version that it was decided on."""
+
+from dataclasses import replace
+from random import Random
 
 import pytest
 
+from app.core.errors import NotFound
+from app.core.kube.seed import SeedCluster
 from app.core.model import workloads as ann
-from app.core.model.workloads import Patch
-from tests.contract.arena import KCM, REAL_TIME, SCALER, until
+from app.core.model.workloads import Patch, ResourceRef
+from app.core.ports import Watched
+from tests.contract.arena import KCM, POLICY, REAL_TIME, SCALER, until
 from tests.e2e import objects
 
 pytestmark = REAL_TIME
@@ -36,6 +42,41 @@ async def test_one_patch_writes_count_and_annotations_and_gives_the_object_as_it
     await until(lambda: arena.seed.dependent(arena.namespace, KCM) == view, "the watch has it too")
     same = await arena.seed.patch_dependent(arena.namespace, KCM, Patch(view.resource_version, 0))
     assert same == view, "what changes nothing has no version of its own"
+
+
+async def test_what_is_not_there_is_none_and_its_scale_and_kind_are_not_found(arena):
+    seed, namespace = arena.seed, arena.namespace
+    assert await seed.read_cluster(namespace) is None
+    assert await seed.read_secret(namespace) is None
+    for ref in (KCM, SCALER):
+        assert await seed.read_dependent(namespace, ref) is None
+        with pytest.raises(NotFound):
+            await seed.read_scale(namespace, ref)
+    nothing = ResourceRef("nowhere.example.org/v1", "Nothing", "x")
+    for read in (seed.read_dependent, seed.read_scale):
+        with pytest.raises(NotFound):
+            await read(namespace, nothing)
+
+
+async def test_in_endpoint_mode_two_secrets_are_watched_and_nobody_waits_for_machines(arena):
+    policy = replace(POLICY, external_secret="external")
+    seed = SeedCluster(arena.adapter.api, policy, arena.tasks, Random(2))
+    await seed.start()
+    await arena.admin.create("Machine", objects.machine("n"))
+    for name in policy.secret_names.values():
+        body = objects.secret(name) | {"metadata": {"name": name}}
+        await arena.admin.create("Secret", body)
+
+    def shown():
+        found = {route: seed.secret(arena.namespace, route) for route in policy.secret_names}
+        return {route: each and each.kubeconfig for route, each in found.items()}
+
+    expected = {route: name.encode() for route, name in policy.secret_names.items()}
+    await until(lambda: shown() == expected, "both Secrets are shown")
+    assert seed.machines(arena.namespace) == ()
+    state = seed.watch_state(Watched.MACHINES)
+    assert state.synced
+    assert not state.stale(arena.clock.now(), after=0.1)
 
 
 @pytest.mark.parametrize(("ref", "generations"), [(KCM, 1), (SCALER, 0)], ids=str)

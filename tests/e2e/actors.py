@@ -23,7 +23,7 @@ class WorkloadController:
 
     async def __aenter__(self) -> Self:
         for path in ("/apis/apps/v1/deployments", "/apis/example.org/v1/scalers"):
-            self._loops.append(asyncio.create_task(self._follow(path)))
+            self._loops.append(asyncio.create_task(self._api.follow(path, self._seen)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -31,12 +31,6 @@ class WorkloadController:
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-
-    async def _follow(self, path: str) -> None:
-        while True:
-            with contextlib.suppress(aiohttp.ClientError, TimeoutError, ApiError):
-                await self._api.watch(path, self._seen)
-            await asyncio.sleep(0.2)
 
     def _seen(self, event: str, item: Json) -> None:
         if event not in {"ADDED", "MODIFIED"}:

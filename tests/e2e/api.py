@@ -1,6 +1,7 @@
 """A tiny client of an API server: what the tests do as an administrator, and what other controllers do."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -148,6 +149,19 @@ class Api:
         async with self._session.get(where, params=query, timeout=unlimited) as stream:
             async for event in _events(stream.content):
                 seen(event["type"], event["object"])
+
+    async def follow(
+        self,
+        path: str,
+        seen: Callable[[str, Json], None],
+        begins: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Hands all that happens in a collection to `seen`, for ever; lists anew (`begins`) where a watch has ended."""
+        while True:
+            begins()
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, ApiError):
+                await self.watch(path, seen)
+            await asyncio.sleep(0.2)
 
     async def token_of(
         self, namespace: str, account: str, *, audience: str | None = None, seconds: int = 3600

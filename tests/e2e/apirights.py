@@ -1,48 +1,13 @@
-"""Rights around the REST API: the watchdog's, to the letter of threat T16, and the documented ones of its callers."""
+"""The rights of callers of the REST API, as they are documented."""
 
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.e2e import objects
-from tests.e2e.landscape import RBAC
-from tests.e2e.objects import CA, KCM, LEASE, MCM, SECRET, Json, rule
-from tests.e2e.stage import Stage
+from tests.e2e.objects import Json
 
 _DOCUMENT = Path(__file__).parents[2] / "docs/authentication.md"
-_READ = "get list watch"
-
-
-def seed_rules() -> list[Json]:
-    """The ClusterRole of the prober, with Gardener's three dependents."""
-    return [
-        rule("extensions.gardener.cloud", ["clusters"], _READ),
-        rule("machine.sapcloud.io", ["machines"], _READ),
-        rule("", ["secrets"], _READ, [SECRET]),
-        rule("apps", ["deployments"], f"{_READ} patch", [KCM, MCM, CA]),
-        rule("events.k8s.io", ["events"], "create patch"),
-        rule("authentication.k8s.io", ["tokenreviews"], "create"),
-        rule("authorization.k8s.io", ["subjectaccessreviews"], "create"),
-        *objects.people_rules(),
-    ]
-
-
-def own_rules() -> list[Json]:
-    """The Role in the watchdog's own namespace."""
-    return [
-        rule("coordination.k8s.io", ["leases"], "create"),
-        rule("coordination.k8s.io", ["leases"], "get watch update", [LEASE]),
-    ]
-
-
-async def furnish(stage: Stage) -> None:
-    """The programs of the stage get these rights and no others."""
-    name = f"exactly-{stage.garden}"
-    await stage.seed.api.create(
-        f"{RBAC}/clusterroles", objects.role("ClusterRole", name, seed_rules())
-    )
-    await stage.furnish(name, own_rules())
 
 
 def documented_roles() -> dict[str, Json]:

@@ -28,7 +28,6 @@ from tests.e2e.processes import eventually
 from tests.e2e.program import gardener_dependents
 from tests.e2e.stage import SCALED, Stage
 from tests.e2e.weeder_actors import Kubelet, Place
-from tests.e2e.weeder_objects import APISERVER
 from tests.e2e.worlds import own_seed
 from tests.support.certs import Authority
 
@@ -93,8 +92,8 @@ class InstalledWorld:
         async with Kubelet(self.api):
             waiting = await place.workloads(2, 2)
             others = await place.workloads(1, 1, labels=things.UNRELATED, named="other")
-            await place.service(APISERVER, ready=False)
-            await place.service(APISERVER, ready=True)
+            await place.service(ready=False)
+            await place.service(ready=True)
 
             async def are_gone() -> bool:
                 return not waiting.items() & (await place.there()).items()
@@ -187,10 +186,6 @@ class Helm:
         """`helm install`, into a namespace that it makes if there is none."""
         return await self("install", RELEASE, str(CHART), "--create-namespace", values=values)
 
-    async def upgrade(self, values: Json) -> str:
-        """`helm upgrade`."""
-        return await self("upgrade", RELEASE, str(CHART), values=values)
-
     def _given(self, values: Json | None) -> list[str]:
         if values is None:
             return []
@@ -205,22 +200,17 @@ def quick(**more: Any) -> Json:
     return {"prober": {"config": config}, **more}
 
 
-async def furnish_tls(world: InstalledWorld, authority: Authority, namespace: str = GARDEN) -> None:
+async def furnish_tls(world: InstalledWorld, authority: Authority) -> None:
     """The namespace, and in it the Secret with the API's certificate, which are there before the chart."""
-    await world.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    secrets = f"/api/v1/namespaces/{namespace}/secrets"
-    await world.api.create(secrets, tls_secret(authority))
-
-
-def tls_secret(authority: Authority) -> Json:
-    """The Secret that the values of a seed with TLS name."""
     pair = authority.server(["127.0.0.1"])
     data = {"tls.crt": pair.certificate, "tls.key": pair.key}
-    return {
+    secret = {
         "metadata": {"name": TLS},
         "type": "kubernetes.io/tls",
         "data": {key: base64.b64encode(content).decode() for key, content in data.items()},
     }
+    await world.api.create("/api/v1/namespaces", {"metadata": {"name": GARDEN}})
+    await world.api.create(f"/api/v1/namespaces/{GARDEN}/secrets", secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,15 +222,15 @@ class Caller:
 
     @classmethod
     async def admin(
-        cls, world: InstalledWorld, authority: Authority | None = None, namespace: str = GARDEN
+        cls, world: InstalledWorld, authority: Authority | None = None, release: str = RELEASE
     ) -> "Caller":
         """One who may do everything, everywhere."""
-        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        accounts = f"/api/v1/namespaces/{GARDEN}/serviceaccounts"
         await world.api.create(accounts, {"metadata": {"name": "caller"}})
-        role = f"{RELEASE}-admin"
-        bound = objects.binding("ClusterRoleBinding", "caller", role, namespace, "caller")
+        role = f"{release}-admin"
+        bound = objects.binding("ClusterRoleBinding", "caller", role, GARDEN, "caller")
         await world.api.create(f"{RBAC}/clusterrolebindings", bound)
-        token = await world.api.token_of(namespace, "caller", audience=AUDIENCE)
+        token = await world.api.token_of(GARDEN, "caller", audience=AUDIENCE)
         return cls(token, authority.pem if authority else None)
 
     def of(self, pod: Pod) -> ApiClient:

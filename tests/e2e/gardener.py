@@ -53,12 +53,12 @@ def config_map(name: str, content: Json) -> Json:
     }
 
 
-def deployment(name: str, config: str, *, image: str = ORIGINAL, replicas: int = 1) -> Json:
+def deployment(name: str, config: str) -> Json:
     """As gardenlet's own component deploys it; the resource manager raises the replicas to two in such seeds."""
     labels = {"role": name, "gardener.cloud/role": "dependency-watchdog"}
     container = {
         "name": "dependency-watchdog",
-        "image": image,
+        "image": ORIGINAL,
         "imagePullPolicy": "IfNotPresent",
         "command": COMMANDS[WEEDER if name.endswith("weeder") else PROBER],
         "ports": [{"name": "metrics", "containerPort": 9643, "protocol": "TCP"}],
@@ -82,7 +82,7 @@ def deployment(name: str, config: str, *, image: str = ORIGINAL, replicas: int =
         "kind": "Deployment",
         "metadata": {"name": name, "namespace": GARDEN, "labels": labels},
         "spec": {
-            "replicas": replicas,
+            "replicas": 1,
             "revisionHistoryLimit": 1,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
@@ -117,7 +117,7 @@ def rights(name: str) -> Iterator[tuple[str, Json]]:
     )
 
 
-async def deploy(seed: Api, prober: Json, weeder: Json, *, replicas: int = 1) -> None:
+async def deploy(seed: Api, prober: Json, weeder: Json) -> None:
     """Everything, in a seed that has no `garden` yet; the settings are those of the ConfigMaps."""
     await seed.create("/api/v1/namespaces", {"metadata": {"name": GARDEN}})
     for name, content in {PROBER: prober, WEEDER: weeder}.items():
@@ -127,8 +127,7 @@ async def deploy(seed: Api, prober: Json, weeder: Json, *, replicas: int = 1) ->
             await seed.create(path, body)
         made = config_map(name, content)
         await seed.create(f"/api/v1/namespaces/{GARDEN}/configmaps", made)
-        body = deployment(name, made["metadata"]["name"], replicas=replicas)
-        await seed.create(deployments(GARDEN), body)
+        await seed.create(deployments(GARDEN), deployment(name, made["metadata"]["name"]))
 
 
 async def swap(seed: Api, image: str) -> None:

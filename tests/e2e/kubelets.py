@@ -61,29 +61,25 @@ class Kubelets:
         self._interval = duration / 4
         self._random = randomness
         self._api = Api(plane.url, plane.api.ca, ADMIN, timeout=self._interval)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._names = list(names)
 
     async def start(self) -> None:
         """Creates the Leases and begins to renew them, spread over the interval."""
         await all_of(self._create(name) for name in self._names)
-        for name in self._names:
-            self._tasks[name] = asyncio.create_task(self._run(name))
+        self._tasks = [asyncio.create_task(self._run(name)) for name in self._names]
 
-    async def stop(self, nodes: Iterable[str] | None = None) -> None:
-        """Ends some kubelets, or all."""
-        chosen = list(self._tasks) if nodes is None else list(nodes)
-        ending = [self._tasks.pop(name) for name in chosen]
-        for task in ending:
+    async def stop(self) -> None:
+        """Ends them."""
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
-        if nodes is None:
-            await self._api.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._api.close()
 
-    def known_at(self, *, fraction: float, expiry: float) -> float:
-        """When an outage that goes on could be known: that fraction of the leases is, in truth, `expiry` old."""
+    def known_at(self, expiry: float) -> float:
+        """When an outage that goes on could be known: 60 % of the leases are, in truth, `expiry` old."""
         oldest_first = sorted(self.renewed.values())
-        needed = math.ceil(round(fraction * len(oldest_first), 9))
+        needed = math.ceil(round(0.6 * len(oldest_first), 9))
         return oldest_first[needed - 1] + expiry
 
     async def _create(self, name: str) -> None:

@@ -226,10 +226,7 @@ class Shoot:
             token = await self.plane.api.token_of("kube-system", PROBE)
         self.token = token
         authority = ca or self.plane.authority.pem
-        await self.put_kubeconfig(objects.kubeconfig(self.namespace, self.server, authority, token))
-
-    async def put_kubeconfig(self, config: str) -> None:
-        """Writes the Secret with this kubeconfig in it."""
+        config = objects.kubeconfig(self.namespace, self.server, authority, token)
         body = objects.secret(config)
         try:
             await self._seed.create(secrets(self.namespace), body)
@@ -260,9 +257,9 @@ class Shoot:
         """The age at which a lease is expired."""
         return 0.75 * self.grace
 
-    def known_at(self, fraction: float = 0.6) -> float:
+    def known_at(self) -> float:
         """When the outage that goes on could be known."""
-        return self.kubelets.known_at(fraction=fraction, expiry=self.expiry)
+        return self.kubelets.known_at(self.expiry)
 
     async def wait_until_expired(self, extra: float = 0) -> None:
         """Returns when every lease of the cut nodes is, in truth, expired, and `extra` seconds later."""

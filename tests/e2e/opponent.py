@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -63,7 +62,7 @@ class Opponent:
     async def __aenter__(self) -> Self:
         self._others.add(self._key)
         collection = deployments(self._key[0])
-        following = follow(self._seed, collection, self._seen)
+        following = self._seed.follow(collection, self._seen)
         self._tasks = [asyncio.create_task(following), asyncio.create_task(self._live())]
         return self
 
@@ -141,20 +140,6 @@ class Opponent:
         except (aiohttp.ClientError, TimeoutError, ApiError):
             await asyncio.sleep(0.2)
             self._changed.set()
-
-
-async def follow(
-    api: Api,
-    path: str,
-    seen: Callable[[str, Json], None],
-    begins: Callable[[], None] = lambda: None,
-) -> None:
-    """Hands all that happens in a collection to `seen`, for ever; lists anew (`begins`) where a watch has ended."""
-    while True:
-        begins()
-        with contextlib.suppress(aiohttp.ClientError, TimeoutError, ApiError):
-            await api.watch(path, seen)
-        await asyncio.sleep(0.2)
 
 
 def manager_in(folder: str | None) -> Path | None:

@@ -13,7 +13,6 @@ import aiohttp
 from app.core.model.instants import rfc3339
 from tests.e2e.api import NODES, Api, ApiError, Json, all_of
 from tests.e2e.kubelets import NodesPath
-from tests.e2e.opponent import follow
 
 PODS: Final = "/api/v1/namespaces/default/pods"
 TAINTS: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
@@ -70,7 +69,7 @@ class Observer:
 
     async def __aenter__(self) -> Self:
         for path, seen in {NODES: self._node, PODS: self._pod}.items():
-            following = follow(self._api, path, seen, self._begins)
+            following = self._api.follow(path, seen, self._begins)
             self._tasks.append(asyncio.create_task(following))
         return self
 

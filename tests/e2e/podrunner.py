@@ -23,7 +23,7 @@ import pytest
 
 from tests.e2e.api import Api, deployments
 from tests.e2e.apiclient import ApiClient
-from tests.e2e.podspec import Spec, expanded, links
+from tests.e2e.podspec import Spec, expanded
 from tests.e2e.processes import Child, eventually
 from tests.e2e.program import Instance
 from tests.e2e.sandbox import Sandbox
@@ -123,7 +123,7 @@ class Pod(Instance):
         (self._own / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
         (self._own / "enter").write_text(self._script())
         await self.spec.write_volumes(node.api, self._own / "volumes")
-        environment = await self._environment(node.api)
+        environment = self._environment()
         self.child = Child(
             self.name, self._command(environment), self._own.parent, environment=environment
         )
@@ -155,7 +155,7 @@ class Pod(Instance):
         lines.append('cd /\nshift 2\nexec "$@"\n')
         return "\n".join(lines)
 
-    async def _environment(self, api: Api) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         host, port = _API_SERVER
         found = {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -164,10 +164,6 @@ class Pod(Instance):
             "KUBERNETES_SERVICE_HOST": host,
             "KUBERNETES_SERVICE_PORT": str(port),
         }
-        if self.spec.pod.get("enableServiceLinks", True):
-            services = await api.items(f"/api/v1/namespaces/{self.spec.namespace}/services")
-            for each in services:
-                found |= links(each)
         fields = {
             "metadata.name": self.name,
             "metadata.namespace": self.spec.namespace,
@@ -181,13 +177,7 @@ class Pod(Instance):
         """What its readiness probe says; without one, what /readyz says."""
         probe = (self.spec.container.get("readinessProbe") or {}).get("httpGet") or {}
         path, port = probe.get("path", "/readyz"), self._number(probe.get("port", HEALTH))
-        limit = aiohttp.ClientTimeout(total=5)
-        url = f"http://127.0.0.1:{self._ports[port]}{path}"
-        try:
-            async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as answer:
-                return answer.status == 200
-        except (aiohttp.ClientError, TimeoutError):
-            return False
+        return await self._status(f"127.0.0.1:{self._ports[port]}", path) == 200
 
     def _number(self, port: int | str) -> int:
         if isinstance(port, int):

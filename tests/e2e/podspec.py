@@ -112,24 +112,6 @@ class Spec:
         return found
 
 
-def links(service: Json) -> dict[str, str]:
-    """The variables that a pod gets for a Service of its namespace."""
-    address = service["spec"].get("clusterIP")
-    if not address or address == "None":
-        return {}
-    name = service["metadata"]["name"].upper().replace("-", "_")
-    found = {f"{name}_SERVICE_HOST": address}
-    for number, each in enumerate(service["spec"].get("ports") or ()):
-        port, protocol = each["port"], each.get("protocol", "TCP")
-        url = f"{protocol.lower()}://{address}:{port}"
-        if number == 0:
-            found |= {f"{name}_SERVICE_PORT": str(port), f"{name}_PORT": url}
-        if each.get("name"):
-            found[f"{name}_SERVICE_PORT_{each['name'].upper().replace('-', '_')}"] = str(port)
-        found[f"{name}_PORT_{port}_{protocol}"] = url
-    return found
-
-
 def expanded(text: str, environment: Mapping[str, str]) -> str:
     """`$(NAME)` replaced; `$$(NAME)` stays as `$(NAME)`, and so does a name that is not known."""
 

@@ -159,11 +159,6 @@ class Instance:
         """All that it knows of one shoot."""
         return await self.get(f"/api/v1/shoots/{namespace}")
 
-    async def history(self, namespace: str) -> list[Json]:
-        """What happened to one shoot, newest first."""
-        found: list[Json] = (await self.get(f"/api/v1/shoots/{namespace}/history"))["items"]
-        return found
-
     async def readiness(self) -> str:
         """The text of /readyz?verbose."""
         return await self._text(self._health, "/readyz?verbose")
@@ -200,14 +195,8 @@ class Instance:
         links = {str(each.readlink()) for each in process.glob("fd/*") if each.is_symlink()}
         found = set()
         for line in (process / "net/tcp").read_text().splitlines()[1:]:
-            (
-                _,
-                local,
-                remote,
-                state,
-                *_,
-            ) = line.split()
-            inode = line.split()[9]
+            fields = line.split()
+            local, remote, state, inode = fields[1], fields[2], fields[3], fields[9]
             established = state == "01" and int(remote.partition(":")[2], 16) == port
             if established and f"socket:[{inode}]" in links:
                 found.add(int(local.partition(":")[2], 16))

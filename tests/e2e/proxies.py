@@ -1,8 +1,9 @@
 """Proxies on the way to a server of 127.0.0.1: of bytes, which delays, stalls and cuts them, and of requests."""
 
 import asyncio
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 from aiohttp import web
@@ -12,6 +13,7 @@ from tests.e2e.processes import free_port
 from tests.support.certs import Authority
 
 _CHUNK = 256 * 1024
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _Passage:
@@ -61,11 +63,23 @@ class _Passage:
 
 
 class TcpProxy:
-    """Passes everything on to a port of 127.0.0.1, until told otherwise."""
+    """Passes everything on to a port of 127.0.0.1, until told otherwise.
 
-    def __init__(self, target: int) -> None:
-        self.port = free_port()
-        self._target = target
+    Args:
+        target: that port.
+        onward: connects in another way instead.
+        listening: where it is connected to, instead of a port of its own.
+    """
+
+    def __init__(
+        self,
+        target: int = 0,
+        *,
+        onward: Callable[[], Awaitable[Streams]] | None = None,
+        listening: socket.socket | None = None,
+    ) -> None:
+        self.port = free_port() if listening is None else 0
+        self._target, self._onward, self._listening = target, onward, listening
         self._server: asyncio.Server | None = None
         self._passages: set[_Passage] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,7 +93,9 @@ class TcpProxy:
 
     async def start(self) -> None:
         """Listens; again too, after `cut`."""
-        if self._server is None:
+        if self._listening is not None:
+            self._server = await asyncio.start_server(self._accept, sock=self._listening)
+        elif self._server is None:
             self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
 
     def slow(self, seconds: float) -> None:
@@ -131,12 +147,15 @@ class TcpProxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def _to_target(self) -> Streams:
+        return await asyncio.open_connection("127.0.0.1", self._target)
+
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._resets_new:
             writer.transport.abort()
             return
         try:
-            beyond, onward = await asyncio.open_connection("127.0.0.1", self._target)
+            beyond, onward = await (self._onward or self._to_target)()
         except OSError:
             writer.transport.abort()
             return

@@ -11,19 +11,19 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import pytest
 
+from tests.e2e.proxies import Streams, TcpProxy
+
 T = TypeVar("T")
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET: Final = 0x40000000
 _SET_FLAGS, _SET_ADDRESS, _IFF_UP = 0x8914, 0x8916, 0x1
-_CHUNK: Final = 256 * 1024
 
 
 class Sandbox:
@@ -38,8 +38,7 @@ class Sandbox:
         # sockets belong to the namespace of the thread that makes them: this one lives in the pod's
         self._inside = ThreadPoolExecutor(max_workers=1)
         self._namespace: int | None = None
-        self._servers: list[asyncio.Server] = []
-        self._carrying: set[asyncio.Task[None]] = set()
+        self._ways: list[TcpProxy] = []
 
     async def open(self) -> None:
         """Makes it; the test is skipped where that is not allowed."""
@@ -70,12 +69,7 @@ class Sandbox:
     async def lets_out(self, host: str, port: int, beyond: int) -> None:
         """Who connects to host and port inside of it reaches that port of 127.0.0.1 of the machine."""
         listening = await self._there(lambda: socket.create_server((host, port)))
-
-        async def onward() -> Streams:
-            return await asyncio.open_connection("127.0.0.1", beyond)
-
-        serve = self._carrier(onward)
-        self._servers.append(await asyncio.start_server(serve, sock=listening))
+        await self._begin(TcpProxy(beyond, listening=listening))
 
     async def lets_in(self, port: int, *, forwarded: bool = False) -> int:
         """A port of 127.0.0.1 of the machine; who connects to it reaches `port` of the pod.
@@ -89,17 +83,17 @@ class Sandbox:
             made.setblocking(False)
             return await asyncio.open_connection(sock=made)
 
-        server = await asyncio.start_server(self._carrier(onward), "127.0.0.1", 0)
-        self._servers.append(server)
-        return int(server.sockets[0].getsockname()[1])
+        return await self._begin(TcpProxy(onward=onward))
+
+    async def _begin(self, way: TcpProxy) -> int:
+        await way.start()
+        self._ways.append(way)
+        return way.port
 
     async def close(self) -> None:
         """Ends all connections; the namespace goes with its last process."""
-        for server in self._servers:
-            server.close()
-        for task in list(self._carrying):
-            task.cancel()
-        await asyncio.gather(*self._carrying, return_exceptions=True)
+        for way in self._ways:
+            await way.stop()
         self._inside.shutdown()
         if self._namespace is not None:
             os.close(self._namespace)
@@ -107,38 +101,3 @@ class Sandbox:
 
     async def _there(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._inside, job)
-
-    def _carrier(
-        self, onward: Callable[[], Awaitable[Streams]]
-    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
-        def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.create_task(_carry((reader, writer), onward))
-            self._carrying.add(task)
-            task.add_done_callback(self._carrying.discard)
-
-        return accepted
-
-
-async def _carry(near: Streams, onward: Callable[[], Awaitable[Streams]]) -> None:
-    """Passes on what comes, in both directions, until one of the two sides ends."""
-    try:
-        far = await onward()
-    except OSError:  # nobody listens there
-        near[1].transport.abort()
-        return
-    try:
-        async with asyncio.TaskGroup() as both:
-            both.create_task(_pass_on(near[0], far[1]))
-            both.create_task(_pass_on(far[0], near[1]))
-    except* OSError:  # one end has closed: so does the other
-        pass
-    finally:
-        for _, writer in (near, far):
-            writer.transport.abort()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(_CHUNK):
-        writer.write(data)
-        await writer.drain()
-    writer.close()

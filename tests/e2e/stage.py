@@ -69,7 +69,6 @@ class Stage:
         self,
         settings: Json | None = None,
         *,
-        role: str = PROBER,
         token: str | None = None,
         **flags: str,
     ) -> Program:
@@ -78,7 +77,7 @@ class Stage:
         With the token that all have, unless it is given one of its own, by which the audit log tells it apart.
         """
         if self._token is None:
-            await self.furnish(role)
+            await self.furnish()
         kubeconfig = program.admin_config(
             self.way_to_seed, self.seed.authority.pem, token or self.token
         )

@@ -10,11 +10,14 @@ from app.core.model.instants import rfc3339
 from tests.chart.rendering import CHART
 from tests.e2e import gardener, weeder_objects
 from tests.e2e.api import deployments
+from tests.e2e.apiclient import ApiClient
 from tests.e2e.chart_world import (
     RELEASE,
+    Caller,
     Helm,
     InstalledWorld,
     annotations_of,
+    assert_exact,
     installed_world,
     quick,
     rbac_refusals,
@@ -99,27 +102,47 @@ async def back_to_the_original(world: InstalledWorld, prober: Pod, weeder: Pod) 
 
 
 BESIDE = "dependency-watchdog-next"
+WEEDED = "shoot--weed--beside"
 
 
-@scenario()
+@scenario(limit=300)
 async def test_the_chart_beside_the_original_stands_by_until_that_is_gone(stage: Stage) -> None:
-    """Both want the same Leases, so one of them acts at any time, whatever their names are."""
+    """Both want the same Leases, so one of them acts at any time, whatever their names are.
+
+    Then its weeder weeds, and takes pauses, with exactly its rights.
+    """
     async with installed_world(stage) as world:
-        await gardener.deploy(
-            world.api, gardener.prober_settings(), weeder_objects.settings(), replicas=1
-        )
+        await gardener.deploy(world.api, gardener.prober_settings(), weeder_objects.settings())
         helm = Helm(world, "helm4")
         refused = await helm.refusal("install", RELEASE, str(CHART))
         assert "cannot be imported into the current release" in refused, "the names are taken"
         await helm("install", BESIDE, str(CHART), values=quick())
         async with original(world):
             ours = await world.node.run(GARDEN, f"{BESIDE}-prober")
+            weeder = await world.node.run(GARDEN, f"{BESIDE}-weeder")
             world.shoot.kubelets.path.cut()
             await world.shoot.wait_until_expired(extra=5)
             assert not await ours.leads()
             assert world.scaled_by(f"{BESIDE}-prober", GARDEN) == []
         await world.stage.until_down(within=40)
         assert len(world.scaled_by(f"{BESIDE}-prober", GARDEN)) == 3
+        await weeder.until_leads()
+        await world.weeded(WEEDED)
+        await the_weeder_takes_pauses_itself(world, weeder)
+        asked = world.requests(f"{BESIDE}-weeder", GARDEN)
+        await assert_exact(world.api, f"{BESIDE}-weeder", GARDEN, asked)
+
+
+async def the_weeder_takes_pauses_itself(world: InstalledWorld, weeder: Pod) -> None:
+    """With the API inside of the pod only nobody can tell it where the prober is."""
+    token = (await Caller.admin(world, release=BESIDE)).token
+    client = ApiClient(f"http://127.0.0.1:{weeder.port(8080)}", token=token)
+    why = {"reason": "a proof", "force": True}  # it cannot know whether the shoot is protected
+    path = f"shoots/{WEEDED}/pause"
+    for scope in ("all", "scaleDown"):
+        answer = await client.put(path, {**why, "scope": scope})
+        assert answer.status == 200, answer
+    assert (await client.delete(path)).status == 204
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ WEEDER = weeder_objects.WEEDER
 SLICE = f"/apis/discovery.k8s.io/v1/namespaces/{GARDEN}/endpointslices/{PROBER}-leader"
 LOOKS_EVERY = 60
 """Seconds between two probes of a leader at its slice."""
-# Where its peer is told (--peer-url), pauses are taken there; test_chart_upgrades has a weeder that takes them itself.
+# Where its peer is told (--peer-url), pauses are taken there; test_chart_gardener has a weeder that takes them itself.
 TAKEN_BY_THE_PROBER = {Grant(each, GROUP, "pauses") for each in ("create", "patch", "delete")}
 
 

@@ -124,7 +124,7 @@ async def test_after_a_kill_of_serve_the_other_one_leads_both_loops_within_17_s(
     """The weeder's Lease is watched from the start, and taken as soon as the prober's is won."""
     async with weeding(stage) as seed:
         await seed.grant_both_loops()
-        command = things.both(things.settings())
+        command = things.both()
 
         async def holder(lease: str) -> str:
             path = f"/apis/coordination.k8s.io/v1/namespaces/{GARDEN}/leases/{lease}"

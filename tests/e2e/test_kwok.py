@@ -71,9 +71,9 @@ class Kwok(Kubelets):
     async def start(self) -> None:
         await self.child.start()
 
-    async def stop(self, nodes: Iterable[str] | None = None) -> None:
+    async def stop(self) -> None:
         await self.child.kill()
-        await super().stop(nodes)
+        await super().stop()
 
 
 def ready_stage() -> Json:

@@ -5,7 +5,7 @@ Every leader in a seed carries out the ScaleRequests of all shoots that it knows
 
 import asyncio
 
-from tests.e2e import apirights, objects
+from tests.e2e import objects
 from tests.e2e.canaries import assert_nothing_secret_was_told
 from tests.e2e.objects import CA, KCM, MCM, Json
 from tests.e2e.parallel import scenario
@@ -29,7 +29,7 @@ WHY = "a test of the etcd"
 
 
 async def furnished(stage: Stage) -> Kubectl:
-    await apirights.furnish(stage)
+    await stage.furnish()
     await stage.shoot.build(nodes=5, grace=16, duration=16, replicas=COUNTS)
     return Kubectl(stage, stage.shoot.namespace)
 

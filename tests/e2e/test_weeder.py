@@ -11,11 +11,9 @@ from tests.e2e.processes import eventually
 from tests.e2e.program import PATIENT, SHORT_LEASE, Program
 from tests.e2e.stage import Stage
 from tests.e2e.weeder_actors import Place, Uids, until_there
-from tests.e2e.weeder_objects import APISERVER
 from tests.e2e.weeder_stage import (
     SLOWLY,
     WeederSeed,
-    names,
     recoveries,
     weeding,
 )
@@ -39,9 +37,9 @@ def of_all(groups: dict[str, Uids]) -> Uids:
     return {name: uid for group in groups.values() for name, uid in group.items()}
 
 
-async def told(weeder: Program, place: Place, service: str) -> dict[str, set[str]]:
+async def told(weeder: Program, place: Place) -> dict[str, set[str]]:
     """The pods that it spared, by their reasons."""
-    (recovery,) = await recoveries(weeder, place, service)
+    (recovery,) = await recoveries(weeder, place)
     found: dict[str, set[str]] = {}
     for each in recovery["spared"]:
         found.setdefault(each["reason"], set()).add(each["pod"])
@@ -68,14 +66,14 @@ async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage
         seed.kubelet.keeps.add("ends-0")
         await here.begin_to_end("ends-0")
         there = await elsewhere.workloads(3, 2)
-        await here.service(APISERVER, ready=False)
-        await elsewhere.service(APISERVER, ready=False)
+        await here.service(ready=False)
+        await elsewhere.service(ready=False)
         weeder = await seed.leader()
         assert {"--config-file", "--enable-leader-election"} <= {
             word.partition("=")[0] for word in weeder.child.command
         }
         assert not seed.deletions()
-        back = await here.service(APISERVER, ready=True)
+        back = await here.service(ready=True)
         done = await seed.until_deleted(waiting, within=15)
         stage.figure(
             f"51 pods: first deleted {1000 * (done[0].done - back):.0f} ms, "
@@ -95,12 +93,12 @@ async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage
         assert [(each.began.namespace, each.ended) for each in seed.pod_watches()] == [
             (here.namespace, None)
         ]
-        found = await told(weeder, here, APISERVER)
+        found = await told(weeder, here)
         for reason in ("ShortBackoff", "BarePod", "Terminating"):
             assert found[reason] == set(spared[reason]), reason
         assert "NotSelected" not in found
-        (recovery,) = await recoveries(weeder, here, APISERVER)
-        assert names(recovery["deletions"]) == set(waiting)
+        (recovery,) = await recoveries(weeder, here)
+        assert {each["pod"] for each in recovery["deletions"]} == set(waiting)
         assert {each["result"] for each in recovery["deletions"]} == {"deleted"}
         await gardeners_rights_suffice(seed, weeder)
 
@@ -141,9 +139,9 @@ async def under_way(seed: WeederSeed, deleted: int, **flags: str) -> tuple[Place
     """A recovery with 50 pods, of which so many are deleted."""
     place = await seed.place()
     waiting = await place.workloads(OWNERS, EACH)
-    await place.service(APISERVER, ready=False)
+    await place.service(ready=False)
     weeder = await seed.leader(**SLOWLY, **flags)
-    await place.service(APISERVER, ready=True)
+    await place.service(ready=True)
     await seed.until_some_deleted(deleted)
     assert len(seed.deleted()) < OWNERS * EACH / 2, "there is more to come"
     return place, waiting, weeder
@@ -151,7 +149,7 @@ async def under_way(seed: WeederSeed, deleted: int, **flags: str) -> tuple[Place
 
 async def only_recovery(weeder: Program, place: Place) -> None:
     """A list anew is none, nor is a watch that was opened again."""
-    (recovery,) = await recoveries(weeder, place, APISERVER)
+    (recovery,) = await recoveries(weeder, place)
     assert (recovery["cause"], recovery["phase"]) == ("BecameReady", "Watching")
     assert await weeder.metric("dwd_weeder_recoveries_total") == 1
 
@@ -192,7 +190,7 @@ DURATION = 300.0
 
 async def goes_on(weeder: Program, place: Place, since: float) -> None:
     """Its only recovery is for the time that is left, counted from when the service became ready."""
-    (recovery,) = await recoveries(weeder, place, APISERVER)
+    (recovery,) = await recoveries(weeder, place)
     assert recovery["cause"] == "Started"
     until = dt.datetime.fromisoformat(recovery["until"]).timestamp()
     assert abs(until - since - DURATION) <= 2, "instants of pods are cut to whole seconds"
@@ -204,11 +202,11 @@ async def test_the_standby_goes_on_after_sigkill_in_the_middle_of_a_recovery(sta
     async with weeding(stage) as seed:
         place = await seed.place()
         waiting = await place.workloads(OWNERS, EACH)
-        await place.service(APISERVER, ready=False)
+        await place.service(ready=False)
         leader = await seed.leader(**SLOWLY, **SHORT_LEASE)
         standby = await seed.start(**SLOWLY, **SHORT_LEASE)
         assert not await standby.leads()
-        since = await place.service(APISERVER, ready=True)
+        since = await place.service(ready=True)
         await seed.until_some_deleted(KILLED_AT)
         await leader.kill()
         killed, before = time.time(), len(seed.deleted())
@@ -245,7 +243,7 @@ async def ended(weeder: Program, place: Place) -> Json:
     """Waits until the newest recovery has ended; returns it."""
 
     async def has() -> Json | None:
-        found = await recoveries(weeder, place, APISERVER)
+        found = await recoveries(weeder, place)
         return found[0] if found and found[0]["ended"] else None
 
     return await eventually(has, "the recovery has ended", within=20) or {}
@@ -264,9 +262,9 @@ async def rest_goes_on(seed: WeederSeed, weeder: Program) -> None:
 
 async def comes_back(place: Place) -> float:
     """The service is lost, and ready again."""
-    await place.service(APISERVER, ready=False)
+    await place.service(ready=False)
     await asyncio.sleep(1)
-    return await place.service(APISERVER, ready=True)
+    return await place.service(ready=True)
 
 
 @scenario()
@@ -280,10 +278,10 @@ async def test_without_the_right_to_delete_one_recovery_gives_up_and_the_rest_go
         await seed.grant(things.weeder_rules(pods="get list watch"))
         place = await seed.place()
         waiting = await place.workloads(10, 3)
-        await place.service(APISERVER, ready=False)
+        await place.service(ready=False)
         weeder = await seed.leader()
         await is_reported(weeder, "delete")
-        await place.service(APISERVER, ready=True)
+        await place.service(ready=True)
         found = await ended(weeder, place)
         assert found["end"] == "Forbidden"
         assert "delete" in found["trouble"]
@@ -297,4 +295,4 @@ async def test_without_the_right_to_delete_one_recovery_gives_up_and_the_rest_go
         await seed.grant(things.weeder_rules())
         await comes_back(place)
         await seed.until_deleted(waiting, within=15)
-        assert (await recoveries(weeder, place, APISERVER))[0]["trouble"] is None
+        assert (await recoveries(weeder, place))[0]["trouble"] is None

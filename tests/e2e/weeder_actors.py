@@ -26,7 +26,7 @@ class Place:
     def __init__(self, api: Api, namespace: str) -> None:
         self.namespace = namespace
         self._api = api
-        self._ready: dict[str, bool] = {}
+        self._backed = False
 
     async def create(self) -> None:
         """Creates the namespace."""
@@ -88,31 +88,22 @@ class Place:
 
     # Services.
 
-    async def service(self, name: str, *, ready: bool, since: float | None = None) -> float:
-        """A service becomes ready, or is lost; `since` is when the pod behind it says that it is ready.
-
-        Returns:
-            The instant right before the slice was written.
-        """
-        backing, there = f"{name}-0", name in self._ready
-        now = time.time() if since is None else since
-        status = things.running(now) if ready else things.crash_looping(restarts=1, ago=0.0)
-        if there:
+    async def service(self, *, ready: bool) -> float:
+        """The API server becomes ready, or is lost; returns the instant right before its slice was written."""
+        backing, slices = f"{things.APISERVER}-0", things.slices(self.namespace)
+        status = things.running() if ready else things.crash_looping(restarts=1, ago=0.0)
+        made = things.endpoint_slice(backing=backing, ready=ready)
+        if self._backed:
             await self.becomes(backing, status)
+            at = time.time()
+            endpoints = {"endpoints": made["endpoints"]}
+            await self._api.patch(f"{slices}/{made['metadata']['name']}", endpoints)
         else:
-            await self.pod(backing, status, labels=things.BEHIND.get(name, things.OF_ETCD))
-        self._ready[name] = ready
-        at = time.time()
-        await (self._change if there else self._create)(name, backing, ready=ready)
+            self._backed = True
+            await self.pod(backing, status, labels=things.OF_APISERVER)
+            at = time.time()
+            await self._api.create(slices, made)
         return at
-
-    async def _create(self, name: str, backing: str, *, ready: bool) -> None:
-        made = things.endpoint_slice(f"{name}-x", name, backing=backing, ready=ready)
-        await self._api.create(things.slices(self.namespace), made)
-
-    async def _change(self, name: str, backing: str, *, ready: bool) -> None:
-        changed = {"endpoints": things.endpoints(backing, ready=ready)}
-        await self._api.patch(f"{things.slices(self.namespace)}/{name}-x", changed)
 
     async def clear(self) -> None:
         """Removes all pods and slices."""
@@ -138,7 +129,7 @@ class Kubelet:
         self._jobs: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
-        self._loop = asyncio.create_task(self._follow())
+        self._loop = asyncio.create_task(self._api.follow("/api/v1/pods", self._seen))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -146,12 +137,6 @@ class Kubelet:
         for each in ending:
             each.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-
-    async def _follow(self) -> None:
-        while True:
-            with contextlib.suppress(aiohttp.ClientError, TimeoutError, ApiError):
-                await self._api.watch("/api/v1/pods", self._seen)
-            await asyncio.sleep(0.2)
 
     def _seen(self, event: str, item: Json) -> None:
         metadata = item["metadata"]

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from app.core.model.instants import rfc3339
 from tests.e2e import objects, program
@@ -17,29 +16,27 @@ _ROLE, _PART = "gardener.cloud/role", "role"
 Labels = Mapping[str, str]
 
 # Labels as Gardener's control planes have them.
-OF_ETCD: Labels = {_ROLE: "controlplane", _PART: "main"}
 OF_APISERVER: Labels = {_ROLE: "controlplane", _PART: "apiserver"}
 DEPENDENT: Labels = {_ROLE: "controlplane", _PART: "controller-manager"}
 """What needs the API server."""
 UNRELATED: Labels = {_ROLE: "monitoring", _PART: "controller-manager"}
-BEHIND = {ETCD: OF_ETCD, APISERVER: OF_APISERVER}
-"""The labels of the pods behind each service."""
 
 
 # The program.
 
 
-def _among(key: str, operator: str, *values: str) -> Json:
-    return {"key": key, "operator": operator, "values": list(values)}
-
-
 def selecting(*expressions: tuple[str, str, tuple[str, ...]]) -> Json:
     """A LabelSelector."""
-    return {"matchExpressions": [_among(key, how, *values) for key, how, values in expressions]}
+    return {
+        "matchExpressions": [
+            {"key": key, "operator": how, "values": list(values)}
+            for key, how, values in expressions
+        ]
+    }
 
 
-def settings(**more: Any) -> Json:
-    """The weeder file; without `more` what Gardener writes into its ConfigMap."""
+def settings() -> Json:
+    """The weeder file, as Gardener writes it into its ConfigMap."""
     ours = (_ROLE, "In", ("controlplane",))
     to_etcd = selecting(ours, (_PART, "In", ("apiserver",)))
     to_apiserver = selecting(ours, (_PART, "NotIn", ("main", "apiserver")))
@@ -49,18 +46,17 @@ def settings(**more: Any) -> Json:
             ETCD: {"podSelectors": [to_etcd]},
             APISERVER: {"podSelectors": [to_apiserver]},
         },
-        **more,
     }
 
 
-def weeder(content: Json) -> Command:
+def weeder() -> Command:
     """As Gardener starts the weeder."""
-    return Command("weeder", {"config-file": content}, ("--enable-leader-election=true",))
+    return Command("weeder", {"config-file": settings()}, ("--enable-leader-election=true",))
 
 
-def both(content: Json) -> Command:
-    """Both loops in one process; the prober's file is Gardener's."""
-    files = {"prober-config-file": program.config(), "weeder-config-file": content}
+def both() -> Command:
+    """Both loops in one process, with Gardener's files."""
+    files = {"prober-config-file": program.config(), "weeder-config-file": settings()}
     return Command("serve", files, ("--enable-leader-election=true",))
 
 
@@ -98,9 +94,9 @@ def pod(name: str, labels: Labels, owner: Json | None, *, init: bool = False) ->
     return {"metadata": metadata, "spec": spec}
 
 
-def owned_by(name: str, uid: str, kind: str = "ReplicaSet") -> Json:
+def owned_by(name: str, uid: str) -> Json:
     """The reference of a pod to the controller that made it."""
-    known = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid}
+    known = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": uid}
     return {**known, "controller": True, "blockOwnerDeletion": True}
 
 
@@ -124,11 +120,10 @@ def soon_again() -> Json:
     return crash_looping(restarts=1, ago=1.0)
 
 
-def running(since: float | None = None) -> Json:
-    """The status of a pod that is ready; `since` an instant, else now."""
-    started = rfc3339(time.time() if since is None else since)
-    found = _container("main", {"running": {"startedAt": started}}, 0)
-    return _status("Running", ready=True, containers=[found], since=since)
+def running() -> Json:
+    """The status of a pod that has just become ready."""
+    found = _container("main", {"running": {"startedAt": rfc3339(time.time())}}, 0)
+    return _status("Running", ready=True, containers=[found])
 
 
 def _container(name: str, state: Json, restarts: int) -> Json:
@@ -143,29 +138,27 @@ def _container(name: str, state: Json, restarts: int) -> Json:
     }
 
 
-def _status(phase: str, *, ready: bool, containers: list[Json], since: float | None = None) -> Json:
-    at = rfc3339(time.time() if since is None else since)
-    known = {"type": "Ready", "status": str(ready), "lastTransitionTime": at}
+def _status(phase: str, *, ready: bool, containers: list[Json]) -> Json:
+    known = {"type": "Ready", "status": str(ready), "lastTransitionTime": rfc3339(time.time())}
     return {"phase": phase, "conditions": [known], "containerStatuses": containers}
 
 
 # Services.
 
 
-def endpoint_slice(name: str, service: str, *, backing: str, ready: bool) -> Json:
-    """The only slice of a service, with one endpoint."""
+def endpoint_slice(*, backing: str, ready: bool) -> Json:
+    """The only slice of the API server, with one endpoint: the pod `backing`."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": {"name": name, "labels": {SERVICE_LABEL: service}},
+        "metadata": {"name": f"{APISERVER}-x", "labels": {SERVICE_LABEL: APISERVER}},
         "addressType": "IPv4",
-        "endpoints": endpoints(backing, ready=ready),
+        "endpoints": [
+            {
+                "addresses": ["10.1.0.1"],
+                "conditions": {"ready": ready, "serving": ready, "terminating": False},
+                "targetRef": {"kind": "Pod", "name": backing},
+            }
+        ],
         "ports": [{"name": "main", "port": 443, "protocol": "TCP"}],
     }
-
-
-def endpoints(backing: str, *, ready: bool) -> list[Json]:
-    """The endpoint of the pod `backing`."""
-    conditions = {"ready": ready, "serving": ready, "terminating": False}
-    target = {"kind": "Pod", "name": backing}
-    return [{"addresses": ["10.1.0.1"], "conditions": conditions, "targetRef": target}]

@@ -6,7 +6,7 @@ has for itself, which may be stopped and restarted as well.
 
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.e2e import landscape, objects, program
@@ -17,7 +17,6 @@ from tests.e2e.landscape import RBAC
 from tests.e2e.objects import Json
 from tests.e2e.processes import eventually
 from tests.e2e.program import Command, Program
-from tests.e2e.proxies import TcpProxy
 from tests.e2e.stage import Stage
 from tests.e2e.weeder_actors import Kubelet, Place, Uids
 
@@ -31,12 +30,10 @@ SLOWLY = {"max_deletions_per_second": "5"}
 class WeederSeed:
     """A seed with nothing in it but what the weeder has to do with."""
 
-    def __init__(self, stage: Stage, way: TcpProxy, kubelet: Kubelet) -> None:
-        self.stage, self.way, self.kubelet = stage, way, kubelet
+    def __init__(self, stage: Stage, kubelet: Kubelet) -> None:
+        self.stage, self.kubelet = stage, kubelet
         self.plane, self.api = stage.plane, stage.plane.api
         self.audit = Audit(stage.plane.audit.log, start=stage.plane.audit.size)
-        self.url = f"https://127.0.0.1:{way.port}"
-        """Where programs that are prepared from now on reach it: through `way`."""
         self._token = ""
         self._cut_off: dict[str, float] = {}
         """By uid: when a deletion was asked for that was carried out although its connection was cut."""
@@ -91,21 +88,21 @@ class WeederSeed:
         await self.grant_people(objects.people_rules())
         await self.grant([*objects.prober_rules(), *things.weeder_rules()])
 
-    async def start(self, content: Json | None = None, /, **flags: str) -> Program:
+    async def start(self, **flags: str) -> Program:
         """Starts an instance of the weeder; returns when it is ready."""
-        made = self.prepare(things.weeder(content or things.settings()), **flags)
+        made = self.prepare(things.weeder(), **flags)
         await made.start()
         return made
 
-    async def leader(self, content: Json | None = None, /, **flags: str) -> Program:
+    async def leader(self, **flags: str) -> Program:
         """Starts an instance; returns when it leads."""
-        made = await self.start(content, **flags)
+        made = await self.start(**flags)
         await eventually(made.leads, f"{made.name} leads", within=20)
         return made
 
     def prepare(self, command: Command, /, **flags: str) -> Program:
         """An instance that is not yet started; `flags` with underscores."""
-        kubeconfig = program.admin_config(self.url, self.plane.authority.pem, self._token)
+        kubeconfig = program.admin_config(self.plane.url, self.plane.authority.pem, self._token)
         ours = {flag.replace("_", "-"): value for flag, value in flags.items()}
         stage = self.stage
         name = f"weeder-s{stage.number:02}-{len(stage.programs)}"
@@ -115,20 +112,21 @@ class WeederSeed:
 
     # Oracles.
 
-    def requests(self, since: float = 0) -> list[Request]:
+    def requests(self) -> list[Request]:
         """What the programs asked for."""
-        return self.audit.requests(since=since, user=USER)
+        return self.audit.requests(user=USER)
 
-    def deletions(self, since: float = 0) -> list[Request]:
+    def deletions(self) -> list[Request]:
         """Their requests to delete a pod, those that were refused too."""
-        asked = self.requests(since)
+        asked = self.requests()
         return [each for each in asked if (each.verb, each.resource) == ("delete", "pods")]
 
-    def deleted(self, since: float = 0) -> list[Request]:
+    def deleted(self) -> list[Request]:
         """Those that deleted one; none is deleted twice, and each was judged."""
-        asked = self.deletions(since)
         done = [
-            each for each in asked if each.code == 200 or each.at == self._cut_off.get(uid_of(each))
+            each
+            for each in self.deletions()
+            if each.code == 200 or each.at == self._cut_off.get(uid_of(each))
         ]
         for each in done:
             assert each.body["preconditions"]["resourceVersion"], each
@@ -154,9 +152,9 @@ class WeederSeed:
         """The watches of pods that they opened."""
         return self.audit.watches("pods", user=USER)
 
-    async def until_deleted(self, *pods: Uids, within: float) -> list[Request]:
+    async def until_deleted(self, pods: Uids, within: float) -> list[Request]:
         """Waits until these, and no others, were deleted; returns the requests."""
-        wanted = {uid for each in pods for uid in each.values()}
+        wanted = set(pods.values())
 
         async def are() -> bool:
             await self._find_cut_off()
@@ -167,7 +165,7 @@ class WeederSeed:
             await eventually(are, what, within=within, every=0.25)
         done = self.deleted()
         found = {uid_of(each) for each in done}
-        missing = [name for each in pods for name, uid in each.items() if uid not in found]
+        missing = [name for name, uid in pods.items() if uid not in found]
         assert not missing, f"not deleted within {within:g} s: {missing}"
         assert found == wanted, [str(each) for each in done if uid_of(each) not in wanted]
         return done
@@ -191,38 +189,24 @@ def uid_of(request: Request) -> str:
     return str(request.body["preconditions"]["uid"]) if request.body else ""
 
 
-def names(pods: Iterable[Json]) -> set[str]:
-    """The names of pods in an answer of the API."""
-    return {each["pod"] for each in pods}
-
-
-async def weeder_shows(weeder: Program, place: Place, service: str) -> Json:
-    """All that the API of an instance knows of one service."""
-    return await weeder.get(f"/api/v1/weeders/{place.namespace}/{service}")
-
-
-async def recoveries(weeder: Program, place: Place, service: str) -> list[Json]:
-    """The recoveries of one service, newest first."""
-    found: list[Json] = (await weeder_shows(weeder, place, service)).get("recoveries", [])
+async def recoveries(weeder: Program, place: Place) -> list[Json]:
+    """The recoveries for which the API server's return was the cause, newest first."""
+    shown = await weeder.get(f"/api/v1/weeders/{place.namespace}/{things.APISERVER}")
+    found: list[Json] = shown.get("recoveries", [])
     return found
 
 
 @asynccontextmanager
 async def weeding(stage: Stage) -> AsyncIterator[WeederSeed]:
-    """The API server of a scenario as a seed for the weeder, reached through a proxy."""
-    way = TcpProxy(stage.plane.port)
-    await way.start()
-    try:
-        async with Kubelet(stage.plane.api) as kubelet:
-            seed = WeederSeed(stage, way, kubelet)
-            await seed.begin()
-            try:
-                yield seed
-            except BaseException as error:
-                error.add_note(seed.report())
-                raise
-    finally:
-        await way.stop()
+    """The API server of a scenario as a seed for the weeder."""
+    async with Kubelet(stage.plane.api) as kubelet:
+        seed = WeederSeed(stage, kubelet)
+        await seed.begin()
+        try:
+            yield seed
+        except BaseException as error:
+            error.add_note(seed.report())
+            raise
 
 
 async def _ensure(seed: WeederSeed, collection: str, body: Json) -> None:

@@ -22,7 +22,7 @@ from app.simulation.identities import GARDENLET
 from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import ObjectKey
-from tests.chart.dashboards.programs import Program, probers, weeder
+from tests.chart.dashboards.programs import Replica, probers, weeder
 from tests.chart.dashboards.server import SEEDS, Prometheus
 from tests.core.kube.server import AUTHORITY, Asked, serving
 from tests.e2e.processes import eventually
@@ -112,7 +112,7 @@ class _Seed:
             PROTECTED, _CA, {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
         )
         self._hibernate(ASLEEP)
-        self.programs: list[Program] = []
+        self.programs: list[Replica] = []
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["_Seed"]:
@@ -176,7 +176,7 @@ class _Seed:
             "pods that were deleted",
         )
 
-    async def _people(self, leader: Program) -> None:
+    async def _people(self, leader: Replica) -> None:
         """A pause, and a page that asks every second; two who may not."""
         await self._pause(leader, PAUSED)
         path, order = f"/api/v1/shoots/{WELL}/pause", {"reason": "may not"}
@@ -186,7 +186,7 @@ class _Seed:
             assert await leader.calls("/api/v1/shoots") == 401
             await asyncio.sleep(1)
 
-    async def _pause(self, leader: Program, shoot: str) -> None:
+    async def _pause(self, leader: Replica, shoot: str) -> None:
         """For an hour; again where the leader tidies the ConfigMap at that moment."""
 
         async def done() -> bool:
@@ -211,14 +211,14 @@ class _Seed:
             self._servers.cut()
             await asyncio.sleep(3)
 
-    async def _hand_over(self, leader: Program) -> Program:
+    async def _hand_over(self, leader: Replica) -> Replica:
         """The leader is killed, the other one takes over, and it comes back: sooner it could win again."""
         await leader.child.kill()
         leads = await self._leader(but=leader)
         await leader.start()
         return leads
 
-    async def _protected_and_left(self, prometheus: Prometheus, leader: Program) -> None:
+    async def _protected_and_left(self, prometheus: Prometheus, leader: Replica) -> None:
         faults = self._world.faults
         _ = faults.path_cut(PROTECTED), faults.path_cut(LEFT)
         await self._until(lambda: self._up(PROTECTED) == 1 and not self._up(LEFT), "protections")
@@ -230,11 +230,11 @@ class _Seed:
             "controllers left behind",
         )
 
-    async def _leader(self, *, but: Program | None = None) -> Program:
+    async def _leader(self, *, but: Replica | None = None) -> Replica:
         """The replica of the prober that leads: a standby refuses what only the leader knows."""
         candidates = [each for each in self.programs[:2] if each is not but]
 
-        async def found() -> Program | None:
+        async def found() -> Replica | None:
             for each in candidates:
                 if await each.calls(f"/api/v1/shoots/{WELL}", "viewer") == 200:
                     return each
