@@ -63,6 +63,16 @@ async def test_another_pause_of_the_api_replaces_it_and_leaves_the_labels_of_oth
     assert replica.world.store.get(PAUSE)["metadata"]["labels"] == {"a": "b"}
 
 
+async def test_one_of_that_name_that_kubectl_made_has_a_verified_author_once_the_api_replaces_it(
+    replica,
+):
+    replica.world.people.create("Pause", SHOOT, "api", reason="r", author="bob")
+    await replica.run(1)
+    before, after = await replica.service.set_pause(SHOOT, replica.wish())
+    assert (before.author, before.verified) == ("bob", False)
+    assert (after.author, after.verified) == ("alice", True)
+
+
 async def test_a_pause_of_all_shoots_is_in_the_own_namespace(replica):
     await replica.pause(None)
     assert replica.there("Pause", "api", HOME)
