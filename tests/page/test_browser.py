@@ -16,7 +16,7 @@ from tests.api.fakes import (
     application,
     context,
 )
-from tests.page.conftest import served
+from tests.api.serving import served
 from tests.page.facts import HOSTILE, LONG, NAMES, facts
 
 PAGES = ["/", "/shoots/shoot--b--cut", "/operations", "/weeders", "/audit", "/config", "/shoots/x"]
