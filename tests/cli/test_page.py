@@ -250,19 +250,9 @@ async def test_another_user_of_the_machine_gets_nothing_even_with_the_cookie(api
     async with inside(api) as here:
 
         def ask(user):
-            words = [
-                "curl",
-                "-s",
-                "-o",
-                "/dev/null",
-                "-w",
-                "%{http_code}",
-                "-b",
-                here.cookie,
-                here.origin,
-            ]
+            command = f"curl -s -o /dev/null -w %{{http_code}} -b {here.cookie} {here.origin}"
             return subprocess.run(
-                words, user=user, capture_output=True, text=True, check=False
+                command.split(), user=user, capture_output=True, text=True, check=False
             ).stdout
 
         assert await asyncio.to_thread(ask, os.getuid()) == "200"
@@ -551,13 +541,6 @@ def test_a_port_that_is_taken_is_said(api):
     ran = run("page", "--no-browser", f"--port={api.port}", environ={"DWD_SERVER": api.url})
     assert (ran.code, ran.out) == (2, "")
     assert f"--port: 127.0.0.1:{api.port} cannot be listened on: Address already in use" in ran.err
-
-
-@pytest.mark.parametrize("port", ["-1", "65536", "x", "1e3", ""])
-def test_a_port_is_a_number(api, port):
-    ran = run("page", f"--port={port}", environ={"DWD_SERVER": api.url})
-    assert ran.code == 2
-    assert "--port: must be a port from 0 to 65535" in ran.err
 
 
 def begun(api, *words, **environ):
