@@ -96,13 +96,6 @@ def test_paused_finds_those_that_are_paused_now_whatever_the_scope(client, shoot
     assert names(client.get(LIST, params={"paused": "false"})) == ["free", "held", "past"]
 
 
-def test_a_pause_of_all_pauses_each_of_them(client, shoots, overrides):
-    shoots.add(healthy("a"), healthy("b"))
-    overrides.add(pause(of=HOME))
-    assert names(client.get(LIST, params={"paused": "true"})) == ["a", "b"]
-    assert names(client.get(LIST, params={"paused": "false"})) == []
-
-
 @pytest.mark.parametrize(
     ("params", "path"),
     [

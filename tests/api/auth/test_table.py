@@ -6,7 +6,6 @@ Every route asks whether the caller may make its call, before it does or says an
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -212,23 +211,6 @@ async def test_the_document_is_for_whoever_is_known(behind):
     api = await behind("--auth-mode=kubernetes")
     assert (await api.call("GET", "/openapi.json")).status == 401
     assert (await api.call("GET", "/openapi.json", "bobs-token")).status == 200
-
-
-async def test_a_seed_that_is_away_stops_a_write_and_not_a_known_read(behind, reviewer):
-    app = (await behind("--auth-mode=kubernetes")).app
-    path = f"/api/v1/shoots/{NAMESPACE}"
-    reviewer.rights = {
-        ("alice", Access("get", "shoots", NAMESPACE)),
-        ("alice", Access("create", "pauses", NAMESPACE)),
-        ("alice", Access("update", "pauses", NAMESPACE)),
-    }
-    write = partial(ask, app, PAUSE, method="PUT", token="alices-token", body=b'{"reason": "x"}')
-    assert (await ask(app, path, token="alices-token")).status == 200
-    assert (await write()).status == 200
-    reviewer.away()
-    assert (await ask(app, path, token="alices-token")).status == 200
-    assert (await write()).status == 503
-    assert (await ask(app, path, token="bobs-token")).status == 503
 
 
 def test_a_pause_of_all_is_asked_for_in_the_watchdogs_own_namespace():
