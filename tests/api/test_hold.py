@@ -30,12 +30,6 @@ def test_the_hold_ends_with_its_request_and_the_pause_stays(client, overrides, a
     assert (said.before["author"], said.after) == ("alice", None)
 
 
-def test_the_end_of_a_hold_that_is_not_there_is_204(client, overrides):
-    overrides.clear()
-    assert client.delete(PATH).status_code == 204
-    assert overrides.enders == []
-
-
 def test_of_several_holds_the_one_that_acts_is_ended_and_the_others_stay(client, overrides):
     overrides.clear()
     overrides.add(request(operation="op-2"), request(done=False))

@@ -15,7 +15,6 @@ from app.core.model.scaling_runs import OperationPhase, RunStep, StepPhase, Trig
 from app.core.model.weeding import End, Phase, ServiceKey
 from app.core.model.workloads import Direction
 from app.core.ports import SeedChange, Watched
-from app.core.reporting.audit import Attempt
 from tests.api import facts
 from tests.api.facts import (
     HOME,
@@ -294,7 +293,7 @@ async def test_filters_leave_out_the_rest(harness, scaling_runs, overrides, quer
 async def test_attempts_are_told_to_those_who_ask_for_them_once_for_each_moment(harness):
     asked, usual = await harness.listen("kind=audit"), await harness.listen()
     for number in range(100):
-        harness.given.audit.note(Attempt(f"r{number}", "PUT", "/x", "10.0.0.1", 403, caller="eve"))
+        harness.given.audit.note(facts.attempt(f"r{number}", 403))
     await harness.run(0.3)
     assert asked.names == ["audit"]
     assert asked.data("audit") == [{"time": asked.data("audit")[0]["time"]}], (
