@@ -84,6 +84,12 @@ async def test_more_than_a_burst_is_429_and_says_when_to_come_back(limits, work)
     assert work.begun == 3
 
 
+async def test_time_lets_a_caller_go_on_at_his_pace(limits, time):
+    await statuses(limits, 4)
+    time.now += 1
+    assert await statuses(limits, 3) == [200, 200, 429]
+
+
 async def test_others_are_served_while_one_is_refused(limits):
     await statuses(limits, 10, "alice")
     assert await statuses(limits, 3, "bob") == [200, 200, 200]

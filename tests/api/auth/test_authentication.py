@@ -236,7 +236,3 @@ async def test_a_caller_whom_the_token_file_has_lost_may_not_go_on(inner, tmp_pa
     await gate.files[0].check()
     with pytest.raises(Problem, match="now belongs to another caller"):
         await still_authenticated(connection)
-
-
-async def test_where_nobody_was_authenticated_nothing_is_asked():
-    await still_authenticated(HTTPConnection({"type": "http", "state": {}}))
