@@ -49,22 +49,13 @@ policy, metrics = new(lambda: POLICY), new(Metrics)
 audit = new(lambda: AuditLog(lambda: NOW))
 
 
+PARTS = "shoots process weeders overrides scaling_runs resources endpoints policy authority audit"
+
+
 @pytest.fixture
-def fakes(
-    *,
-    shoots,
-    process,
-    weeders,
-    overrides,
-    scaling_runs,
-    resources,
-    endpoints,
-    policy,
-    authority,
-    audit,
-) -> SimpleNamespace:
+def fakes(request) -> SimpleNamespace:
     """All of them."""
-    return SimpleNamespace(**locals())
+    return SimpleNamespace(**{each: request.getfixturevalue(each) for each in PARTS.split()})
 
 
 @pytest.fixture

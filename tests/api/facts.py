@@ -33,6 +33,7 @@ from app.core.model.weeding import (
     ServiceStatus,
 )
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
+from app.core.reporting.audit import Attempt
 from app.prober.endpoints.gates import GateView
 from app.prober.endpoints.worker import EndpointResultView, ProbeTarget
 from app.prober.rules.candidates import Candidacy
@@ -230,6 +231,12 @@ def run(name: str = "op-1", **more: Any) -> ScalingRunStatus:
     """A scaling run by hand that is under way."""
     up, phase = Direction.UP, OperationPhase.RUNNING
     return replace(ScalingRunStatus(name, NAMESPACE, up, Trigger.MANUAL, phase, NOW), **more)
+
+
+def attempt(name: str = "r1", status: int = 200, **more: Any) -> Attempt:
+    """Of eve, to pause something."""
+    made = Attempt(name, "PUT", "/x", "10.0.0.1", status, caller="eve", action="pause")
+    return replace(made, **more)
 
 
 OWNER = OwnerView("apps/v1", "ReplicaSet", "kube-scheduler-5d", "uid-1")

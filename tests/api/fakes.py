@@ -14,6 +14,7 @@ from app.api.application import Middleware, create_api
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.health import Health
+from app.api.problems import Problem, ProblemType
 from app.core.config.settings import ServiceSettings
 from app.core.errors import ConfigWarning, FeatureUnavailable, NotFound, Refused
 from app.core.metrics import Metrics
@@ -349,9 +350,10 @@ class FakeResources:
 
 @dataclass
 class FakeAuthority:
-    """Lets everyone do everything, and remembers who asked for what; raises `refuses` where there is one."""
+    """Lets everyone do everything but `forbidden`, and remembers who asked; raises `refuses` where there is one."""
 
     refuses: Exception | None = None
+    forbidden: set[Call] = field(default_factory=set)
     asked: list[tuple[str, Call, str]] = field(default_factory=list)
 
     async def check(
@@ -365,9 +367,11 @@ class FakeAuthority:
         self.asked.append((caller.name, call, namespace))
         if self.refuses is not None:
             raise self.refuses
+        if call in self.forbidden:
+            raise Problem(ProblemType.FORBIDDEN, f"may not {call.verb} {call.resource}")
 
     async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
-        return self.refuses is None
+        return self.refuses is None and call not in self.forbidden
 
 
 @dataclass

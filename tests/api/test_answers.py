@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from app.core import log
 from app.core.errors import ConfigWarning
 from app.core.model.endpoints import (
     CachedResult,
     Effect,
+    EndpointProbeSpec,
     GateReason,
     ProbeOutcome,
     ProbeType,
+    TcpSocket,
     Waiting,
 )
 from app.core.model.policy import Loop
@@ -30,6 +33,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.ports import Permission
 from tests.api import facts
 from tests.api.facts import CA, KCM, MCM, NAMESPACE, NOW, SERVICE, healthy, judgement, workload
+from tests.support.endpointprobes import ETCD
 from tests.support.notices import OF_KIND
 
 SHOOT = f"/api/v1/shoots/{NAMESPACE}"
@@ -153,6 +157,19 @@ def in_need(fakes: Any) -> None:
     process.empty_selectors = ["b, selector 0: no pod matches", "a, selector 1: no pod matches"]
 
 
+def configured(fakes: Any) -> None:
+    log.set_level("info")
+    probe = EndpointProbeSpec("p", tcp_socket=TcpSocket(443), pods=ETCD)
+    fakes.process.configured.prober = replace(facts.POLICY, endpoint_probes=(probe,))
+    fakes.process.warnings = [ConfigWarning("probeIntervall", "unknown", 3)]
+
+
+def attempted(fakes: Any) -> None:
+    paused = {"author": "alice", "scope": "all"}
+    said = facts.attempt(namespace=NAMESPACE, claimed="bob", target="Pause/api", before=paused)
+    fakes.audit.note(replace(said, reason="it is over"))
+
+
 UP = {"direction": "up", "reason": "the load balancer is back", "dryRun": True}
 WHY = {"reason": "the load balancer is replaced"}
 ROWS: dict[str, tuple[Any, str, Any]] = {
@@ -169,6 +186,12 @@ ROWS: dict[str, tuple[Any, str, Any]] = {
     "a service with its recoveries, pods deleted and spared": (weeded, f"GET {WEEDER}", None),
     "a service that never came back": (never_weeded, f"GET {WEEDER}", None),
     "a process with all that deserves a look": (in_need, "GET /api/v1/status", None),
+    "a configuration, defaults and what deserves a look included": (
+        configured,
+        "GET /api/v1/config",
+        None,
+    ),
+    "an attempt": (attempted, "GET /api/v1/audit", None),
 }
 """What there is, what is asked, and with which body."""
 SHAPES = json.loads((Path(__file__).parent / "answers.json").read_text(encoding="utf-8"))

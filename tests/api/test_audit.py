@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -10,13 +9,12 @@ from starlette.responses import Response
 from structlog.testing import capture_logs
 
 from app.api.auditing import Auditing
+from app.api.auth.authorization import Call
 from app.api.limits import CALLER, Limiter, RateLimits, name_of
 from app.api.middleware import RequestGuard
-from app.api.problems import Problem, ProblemType
 from app.core.errors import Unreachable
 from app.core.model.callers import Caller
-from app.core.reporting.audit import Attempt
-from tests.api.facts import NAMESPACE, healthy
+from tests.api.facts import NAMESPACE, attempt, healthy
 from tests.api.fakes import Identified
 
 PATH = "/api/v1/audit"
@@ -29,11 +27,6 @@ def one_shoot(shoots):
     shoots.add(healthy())
 
 
-def attempt(number=0, **more: Any):
-    found = Attempt(f"r{number}", "PUT", "/x", "10.0.0.1", 200, caller="alice", namespace="a")
-    return replace(found, **more)
-
-
 def requests(answer):
     assert answer.status_code == 200, answer.text
     return [each["request"] for each in answer.json()["items"]]
@@ -42,36 +35,15 @@ def requests(answer):
 def test_a_write_leaves_an_entry_with_who_what_why_before_and_after(client):
     made = client.put(PAUSE, json=REASON)
     (entry,) = client.get(PATH).json()["items"]
-    assert entry == {
-        "time": "2027-01-15T08:00:00Z",
-        "firstTime": "2027-01-15T08:00:00Z",
-        "times": 1,
-        "request": made.headers["x-request-id"],
-        "method": "PUT",
-        "path": PAUSE,
-        "peer": "testclient",
-        "caller": "tester",
-        "claimed": None,
-        "action": "pause",
-        "namespace": NAMESPACE,
-        "target": None,
-        "reason": "the load balancer is replaced",
-        "status": 200,
-        "problem": None,
-        "before": None,
-        "after": made.json(),
-    }
+    assert (entry["method"], entry["path"], entry["peer"]) == ("PUT", PAUSE, "testclient")
+    assert (entry["caller"], entry["reason"]) == ("tester", REASON["reason"])
+    assert entry["request"] == made.headers["x-request-id"]
+    assert (entry["before"], entry["after"]) == (None, made.json())
 
 
 def claimed(client, *said):
     client.put(PAUSE, json=REASON, headers=[("Dwd-Claimed-User", each) for each in said])
     return client.get(PATH).json()["items"][0]["claimed"]
-
-
-def test_the_person_behind_a_shared_account_is_there_as_claimed(client):
-    assert claimed(client, "alice%40example.org") == "alice@example.org"
-    (entry,) = client.get(PATH).json()["items"]
-    assert entry["caller"] == "tester", "the account stays what it is"
 
 
 @pytest.mark.parametrize(
@@ -95,42 +67,27 @@ def test_a_claim_is_short_and_there_is_one(client):
     assert claimed(client, "alice", "mallory") == "alice"
 
 
-def test_what_was_refused_is_there_with_its_problem_and_counted_where_it_comes_again(client):
-    for _ in range(3):
-        client.put("/api/v1/shoots/nowhere/pause", json=REASON)
-    (entry,) = client.get(PATH).json()["items"]
-    assert (entry["status"], entry["times"]) == (404, 3)
-    assert entry["problem"] == "urn:dependency-watchdog:problem:not-found"
-    assert (entry["reason"], entry["after"]) == (REASON["reason"], None)
-
-
 def test_a_call_that_did_not_get_so_far_has_no_action(client):
     client.put(PAUSE, json={})
     (entry,) = client.get(PATH).json()["items"]
     assert (entry["status"], entry["action"], entry["namespace"]) == (422, None, NAMESPACE)
 
 
-def test_the_newest_comes_first(client, audit):
-    for number in range(5):
-        audit.note(attempt(number))
-    assert requests(client.get(PATH)) == ["r4", "r3", "r2", "r1", "r0"]
-
-
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ({"caller": "alice"}, ["r2", "r0"]),
+        ({"caller": "eve"}, ["r2", "r0"]),
         ({"namespace": "b"}, ["r2", "r1"]),
-        ({"caller": "alice", "namespace": "b"}, ["r2"]),
-        ({"caller": "ali"}, []),
+        ({"caller": "eve", "namespace": "b"}, ["r2"]),
+        ({"caller": "ev"}, []),
         ({"namespace": "c"}, []),
     ],
 )
 def test_filters_choose_by_whole_names(client, audit, query, expected):
-    audit.note(attempt(0))
-    audit.note(attempt(1, caller="bob", namespace="b"))
-    audit.note(attempt(2, namespace="b"))
-    audit.note(attempt(3, caller=None, namespace=None, status=401))
+    audit.note(attempt("r0"))
+    audit.note(attempt("r1", caller="bob", namespace="b"))
+    audit.note(attempt("r2", namespace="b"))
+    audit.note(attempt("r3", caller=None, namespace=None, status=401))
     answer = client.get(PATH, params=query)
     assert requests(answer) == expected
     assert answer.json()["metadata"]["total"] == len(expected)
@@ -189,13 +146,6 @@ OTHER = "shoot--acme--test"
 SCALE = f"/api/v1/shoots/{NAMESPACE}/scale"
 
 
-def refused_all(authority):
-    async def check(*_):
-        raise Problem(ProblemType.FORBIDDEN, "not yours")
-
-    authority.check = check
-
-
 @pytest.mark.parametrize(
     "junk",
     [
@@ -210,7 +160,7 @@ def refused_all(authority):
     ids=["paths", "methods", "subpaths", "shoots", "services", "operations", "queries"],
 )
 def test_no_junk_hides_an_attempt(client, audit, authority, junk):
-    refused_all(authority)
+    authority.forbidden.update(Call)
     with capture_logs() as lines:
         for number in range(25):
             client.request(*junk(number))
@@ -223,25 +173,6 @@ def test_no_junk_hides_an_attempt(client, audit, authority, junk):
     assert PAUSE in told
 
 
-def test_attempts_on_each_shoot_and_by_each_call_are_records_of_their_own(
-    client, audit, authority, shoots
-):
-    shoots.add(healthy(OTHER))
-    refused_all(authority)
-    for path in (PAUSE, PAUSE.replace(NAMESPACE, OTHER)):
-        for method in ("PUT", "DELETE", "PUT"):
-            client.request(method, path, json=BODY if method == "PUT" else None)
-    client.post(SCALE, json={"direction": "down", "reason": "x"})
-    found = {(each.attempt.method, each.attempt.path): each.times for each in audit.entries()}
-    assert found == {
-        ("PUT", PAUSE): 2,
-        ("DELETE", PAUSE): 1,
-        ("PUT", PAUSE.replace(NAMESPACE, OTHER)): 2,
-        ("DELETE", PAUSE.replace(NAMESPACE, OTHER)): 1,
-        ("POST", SCALE): 1,
-    }
-
-
 def test_a_process_without_the_prober_knows_the_shoots_of_its_services(given, weeders):
     weeders.served = {NAMESPACE}
     alone = replace(given, prober=None)
@@ -250,11 +181,6 @@ def test_a_process_without_the_prober_knows_the_shoots_of_its_services(given, we
     weeders.served = None
     assert not alone.has_shoot(NAMESPACE)
     assert not replace(alone, weeders=None).has_shoot(NAMESPACE)
-
-
-def test_an_attempt_that_is_refused_by_its_head_names_its_shoot(client, audit):
-    client.put(PAUSE, json=BODY, headers={"Sec-Fetch-Site": "cross-site"})
-    assert only(audit).namespace == NAMESPACE
 
 
 def test_a_failure_is_recorded_as_the_caller_saw_it(client, audit, overrides, monkeypatch):

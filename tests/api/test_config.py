@@ -11,7 +11,6 @@ from app.core import log
 from app.core.config.flags import read_flags
 from app.core.config.policy_files import parse_prober, parse_weeder
 from app.core.config.settings import DemoSettings, ServeSettings
-from app.core.errors import ConfigWarning
 from app.core.model.endpoints import (
     Effect,
     EndpointProbeSpec,
@@ -103,12 +102,6 @@ def test_a_file_of_a_loop_that_does_not_run_here_is_null(client, process):
     process.configured = FakeConfigured(prober=None)
     found = client.get(PATH).json()
     assert (found["prober"], found["weeder"]) == (None, None)
-
-
-def test_what_deserves_a_look_is_with_it(client, process):
-    process.warnings = [ConfigWarning("probeIntervall", "unknown", 3)]
-    found = client.get(PATH).json()["warnings"]
-    assert found == [{"path": "probeIntervall", "line": 3, "message": "unknown"}]
 
 
 @pytest.mark.parametrize("loop", list(Loop))
@@ -219,31 +212,6 @@ def test_lease_mode_has_one_secret_and_endpoint_mode_the_other_two(shown):
     ]
     assert [shown(POLICY)[key] for key in keys] == ["kubeconfig", None, None, None]
     assert [shown(IN_ENDPOINT_MODE)[key] for key in keys] == [None, "internal", "external", "45s"]
-
-
-def test_an_endpoint_probe_is_shown_completely_defaults_included(shown):
-    assert probe(shown, TcpSocket(443)) == {
-        "name": "p",
-        "type": "Readiness",
-        "effect": "Observe",
-        "httpGet": None,
-        "tcpSocket": {"port": 443},
-        "grpc": None,
-        "exec": None,
-        "host": None,
-        "podSelector": {
-            "matchLabels": {"app": "etcd"},
-            "matchExpressions": [
-                {"key": "role", "operator": "NotIn", "values": ["backup", "events"]}
-            ],
-        },
-        "container": None,
-        "initialDelaySeconds": 0,
-        "periodSeconds": 10,
-        "timeoutSeconds": 1,
-        "successThreshold": 1,
-        "failureThreshold": 3,
-    }
 
 
 def command(*words):

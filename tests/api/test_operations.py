@@ -126,11 +126,3 @@ def test_a_dry_run_is_refused_where_the_cancellation_would_be_refused_or_do_noth
         answer = client.delete(f"{LIST}/{name}", params={"dryRun": "true"})
         assert answer.status_code == 409
         assert why in answer.json()["detail"]
-
-
-def test_an_automatic_one_is_409_and_says_what_to_do_instead(client, scaling_runs):
-    scaling_runs.add(operation())
-    answer = client.delete(f"{LIST}/op-1")
-    assert answer.status_code == 409
-    assert "pause or hold instead" in answer.json()["detail"]
-    assert scaling_runs.known["op-1"].phase is OperationPhase.RUNNING

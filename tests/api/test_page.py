@@ -23,12 +23,12 @@ from app.core.model.probing import NoticeKind
 from app.core.model.scaling_runs import OperationPhase, Trigger
 from app.core.model.weeding import KeepReason, KeptPod, ServiceKey, WeederPolicy
 from app.core.ports import Permission
-from app.core.reporting.audit import Attempt
 from app.core.reporting.notices import ScalingNotice
 from tests.api.facts import (
     HOME,
     NAMESPACE,
     NOW,
+    attempt,
     deleted,
     endpoint,
     gate,
@@ -42,7 +42,7 @@ from tests.api.facts import (
     run,
     service,
 )
-from tests.api.fakes import FakeAuthority, application, context
+from tests.api.fakes import application, context
 from tests.support.notices import OF_KIND
 from tests.support.shown import sections
 
@@ -119,8 +119,7 @@ def standing_by(fakes):
 
 
 def audited(fakes):
-    made = Attempt("r1", "PUT", "/x", "10.0.0.1", 200, caller="eve", action="pause")
-    fakes.audit.note(replace(made, reason="works"))
+    fakes.audit.note(attempt(reason="works"))
 
 
 VIEWS = {
@@ -244,22 +243,11 @@ def test_codes_are_in_words_and_instants_in_sentences_are_times_of_day():
 
 
 def test_the_audit_has_the_claimed_person_beside_the_account(client, audit):
+    account = "system:serviceaccount:garden:operator"
     for reason, claimed in (("works", "alice"), (None, None)):
-        audit.note(
-            Attempt(
-                "r1",
-                "PUT",
-                "/x",
-                "10.0.0.1",
-                200,
-                caller="system:serviceaccount:garden:operator",
-                action="pause",
-                reason=reason,
-                claimed=claimed,
-            )
-        )
+        audit.note(attempt(caller=account, reason=reason, claimed=claimed))
     html = page_of(client, "/audit")
-    assert "system:serviceaccount:garden:operator" in html
+    assert account in html
     assert re.findall(r'data-label="Claimed">(.*?)</td>', html) == ["", "<bdi>alice</bdi>"]
     assert html.count('data-label="Reason"></td>') == 1, "a phone shows no label without a value"
 
@@ -453,16 +441,10 @@ def test_more_pauses_than_a_page_shows_are_counted(client, shoots, overrides):
     assert "pauses/p-019" not in html
 
 
-def test_what_replaces_a_pause_is_offered_to_those_who_may(shoots, overrides):
+def test_what_replaces_a_pause_is_offered_to_those_who_may(shoots, overrides, authority):
     shoots.add(healthy())
-
-    class MayMake(FakeAuthority):
-        """This caller may make pauses only."""
-
-        async def may(self, caller, call, namespace=""):
-            return call is Call.PAUSE
-
-    given = context(shoots, overrides=overrides, authority=MayMake())
+    authority.forbidden.add(Call.CHANGE_PAUSE)
+    given = context(shoots, overrides=overrides, authority=authority)
     with TestClient(application(given)) as client:
         assert 'data-key="action-pause"' in page_of(client, f"/shoots/{NAMESPACE}")
         overrides.add(pause())

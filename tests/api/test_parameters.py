@@ -136,12 +136,9 @@ def test_a_body_that_says_nothing_is_none(client, scaling_runs, body):
 @pytest.mark.parametrize(
     ("path", "query"),
     [
-        ("shoots", "limit=1&limit=2"),
         ("shoots", "limit=1&limit=1"),
-        ("shoots", "continue=a&continue=b"),
         ("shoots", "paused=true&paused=false"),
         ("operations", "namespace=a&namespace=b"),
-        ("audit", "caller=a&caller=b"),
         ("weeders", "running=true&running=true"),
         (f"shoots/{NAMESPACE}/history", "limit=1&limit=2"),
     ],

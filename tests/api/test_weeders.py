@@ -134,13 +134,6 @@ def test_a_recovery_begins_when_somebody_asks_for_it(client, weeders):
     assert found["asked"] == {"author": "tester", "reason": "kube-scheduler hangs", "despite": None}
 
 
-@pytest.mark.parametrize("more", [{}, {"json": {}}], ids=["no body", "an empty one"])
-def test_it_needs_no_reason(client, weeders, more):
-    weeders.add(of())
-    answer = client.post(ONE, **more)
-    assert (answer.status_code, answer.json()["asked"]["reason"]) == (202, "")
-
-
 def test_what_the_weeder_refuses_is_409_unless_forced(client, weeders):
     weeders.add(of())
     weeders.refuses = Refused("paused by carol")

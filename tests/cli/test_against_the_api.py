@@ -1,10 +1,10 @@
 """Every command against the API itself, on facts that are made up: what is sent is taken, what comes back is read."""
 
-import threading
 import time
+from pathlib import Path
 
 import pytest
-import uvicorn
+import yaml
 from structlog.testing import capture_logs
 
 from app.core.model.policy import Loop
@@ -22,34 +22,10 @@ from tests.api.fakes import (
     application,
     context,
 )
+from tests.api.serving import served
 from tests.cli.conftest import run
 
 pytestmark = pytest.mark.blocking  # the server is in a thread of its own
-
-
-class Served(uvicorn.Server):
-    """The API in a thread of its own."""
-
-    def __init__(self, app):
-        super().__init__(
-            uvicorn.Config(app, port=0, log_config=None, lifespan="off", loop="asyncio")
-        )
-        self._thread = threading.Thread(target=self.run, daemon=True)
-        self._ready = threading.Event()
-
-    async def startup(self, sockets=None):
-        await super().startup(sockets)
-        self.port = self.servers[0].sockets[0].getsockname()[1]
-        self._ready.set()
-
-    def __enter__(self):
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(self, *error):
-        self.should_exit = True
-        self._thread.join(10)
 
 
 @pytest.fixture
@@ -69,83 +45,18 @@ def real():
     audit = AuditLog(time.time)
     others = {"overrides": overrides, "scaling_runs": runs, "resources": resources}
     known = context(shoots, process, weeders, audit=audit, **others)
-    with capture_logs(), Served(application(known)) as served:
-        environ = {"DWD_SERVER": f"http://127.0.0.1:{served.port}"}
-        yield lambda *words: run(*words, environ=environ)
+    with capture_logs(), served(application(known)) as url:
+        yield lambda line: run(*line.split(), environ={"DWD_SERVER": url})
 
 
-STEPS = {
-    "shoots, one with its nodes and history": [
-        (f"shoots {NAMESPACE} --nodes --history", f"{NAMESPACE}  Healthy ("),
-        ("shoots", NAMESPACE),
-    ],
-    "a pause, shown and ended": [
-        (
-            f"pause {NAMESPACE} --reason=why --for=2h --scope=scaleDown",
-            f"{NAMESPACE}: paused (scaleDown) until ",
-        ),
-        ("shoots", "(1 of 3 pauses)"),
-        (f"resume {NAMESPACE}", "no pause of this API any more"),
-    ],
-    "a pause of all": [
-        ("pause --all --reason=why", "all shoots: paused (all) until "),
-        ("resume --all", "all shoots: no pause of this API any more"),
-    ],
-    "pauses of kubectl, shown and ended by their names": [
-        (f"shoots {NAMESPACE}", "(1 of 2 pauses)"),
-        (f"shoots {NAMESPACE}", "bob (unverified)"),
-        (f"resume {NAMESPACE} --name night-shift", "no pause night-shift any more"),
-        ("resume --all --name night-shift", "all shoots: no pause night-shift any more"),
-    ],
-    "a resource that is left out": [
-        (
-            f"ignore {NAMESPACE} kube-controller-manager --reason=why",
-            "Deployment/kube-controller-manager is excluded from scaling",
-        ),
-        (f"unignore {NAMESPACE} deployment/kube-controller-manager", "is included in scaling"),
-    ],
-    "a scaling run, planned, shown and cancelled": [
-        (f"scale down {NAMESPACE} --reason=why --dry-run", "--if-match"),
-        (f"scale up {NAMESPACE} --reason=why --hold=1h", "It continues by itself"),
-        ("operations", "op-1"),
-        ("operations op-1", "op-1  Running  scale up of "),
-        ("operations op-1 --cancel", "Cancelled"),
-    ],
-    "the end of a hold": [(f"resume {NAMESPACE} --hold", f"{NAMESPACE}: that hold is over")],
-    "a probe": [(f"probe {NAMESPACE}", f"{NAMESPACE}: the next probe is at 20")],
-    "a recovery": [
-        (f"weed {NAMESPACE} kube-apiserver --reason=why --force", f"recovery of {NAMESPACE}/"),
-    ],
-    "services": [
-        ("weeders", "Watching"),
-        ("weeders shoot--x--y", "no recoveries"),
-        (f"weeders {NAMESPACE} --running", "etcd"),
-        (f"weeders {NAMESPACE} etcd", f"{NAMESPACE}/etcd  ready since "),
-    ],
-    "status": [
-        ("status", "leader  dependency-watchdog 1.2.3, since "),
-        ("status", "  shoots    1 Healthy\n"),
-        ("status", "patch deployments.apps in all namespaces: needed to protect"),
-    ],
-    "attempts": [
-        ("pause --all --reason=why", ""),
-        ("audit", " pause "),
-        (f"audit {NAMESPACE}", "All since "),
-        ("audit --caller=nobody", "All since "),
-    ],
-    "the configuration, and the level of the log": [
-        ("config", "nodeLeaseFailureFraction: 0.6"),
-        ("config --log-level=error", "logs at level error until its next start\n"),
-        ("config", "logLevel: error"),
-    ],
-}
-"""Command lines one after the other, and what each of them says."""
+STEPS = yaml.safe_load((Path(__file__).parent / "steps.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 def test_what_a_command_sends_is_taken_and_what_comes_back_is_read(steps, real):
-    for line, says in steps:
-        ran = real(*line.split())
+    for step in steps:
+        ((line, says),) = step.items()
+        ran = real(line)
         assert (ran.code, ran.err) == (0, ""), line
         assert says in ran.out, line
 
@@ -163,4 +74,4 @@ def test_what_a_command_sends_is_taken_and_what_comes_back_is_read(steps, real):
     ],
 )
 def test_what_is_not_there_ends_with_4(line, real):
-    assert real(*line.split()).code == 4
+    assert real(line).code == 4

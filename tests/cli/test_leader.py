@@ -9,9 +9,8 @@ from app.cli.problems import CommandFailed
 from app.cli.tokens import NoToken
 from app.cli.transports import DirectTransport
 from app.core.config.values import origin
-from tests.cli import examples
 from tests.cli.conftest import run
-from tests.cli.server import FakeApi, Reply, page, problem, standby
+from tests.cli.server import FakeApi, page, problem, standby
 
 SHOOTS = "GET /shoots"
 POD = "dwd-prober-6d5f-abcde"
@@ -53,22 +52,6 @@ def test_the_leader_of_the_other_loop_is_found_by_two_steps(api, dwd, leader):
         assert [each.lines for each in (api, between, leader)] == [[SHOOTS]] * 3
 
 
-@pytest.mark.parametrize(
-    ("words", "line", "answer"),
-    [
-        (("probe", "a"), "POST /shoots/a/probe", {"at": "2027-01-15T08:00:00Z"}),
-        (("weed", "a", "etcd"), "POST /weeders/a/etcd", examples.RECOVERY),
-    ],
-    ids=["prober", "weeder"],
-)
-def test_what_is_written_is_written_once_and_by_the_leader(words, line, answer, api, dwd, leader):
-    api.on(line, standby(f"127.0.0.1:{leader.port}"))
-    leader.on(line, Reply(answer, 202))
-    ran = dwd(*words)
-    assert (ran.code, ran.err) == (0, "")
-    assert [api.lines, leader.lines] == [[line], [line]]
-
-
 def test_two_standbys_that_name_each_other_are_asked_once_each(api, dwd):
     with FakeApi() as other:
         other.on(SHOOTS, standby(f"127.0.0.1:{api.port}"))
@@ -76,12 +59,6 @@ def test_two_standbys_that_name_each_other_are_asked_once_each(api, dwd):
         ran = dwd("shoots")
         assert ran.code == 6
         assert [api.lines, other.lines] == [[SHOOTS], [SHOOTS]]
-
-
-def test_a_standby_that_names_itself_is_asked_once(api, dwd):
-    api.on(SHOOTS, standby(f"127.0.0.1:{api.port}"))
-    assert dwd("shoots").code == 6
-    assert api.lines == [SHOOTS]
 
 
 def test_where_nobody_leads_nobody_is_followed(api, dwd):

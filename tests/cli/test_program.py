@@ -1,6 +1,5 @@
 """The program as a process: pipes that end early, terminals, Ctrl-C; and TLS."""
 
-import asyncio
 import os
 import pty
 import signal
@@ -11,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from tests.cli import examples
 from tests.cli.conftest import run, started
@@ -53,13 +51,6 @@ def on_terminal(start):
         return process.wait(10), found.decode(), process.communicate()[1]
 
     return call
-
-
-def test_a_terminal_has_colours(api, on_terminal):
-    api.on(SHOOTS, page(examples.SHOOT))
-    code, out, err = on_terminal("shoots")
-    assert (code, err) == (0, "")
-    assert "\x1b[1;35mProtected\x1b[0m" in out
 
 
 def test_watching_on_a_terminal_gives_it_back_at_ctrl_c(api, on_terminal):
@@ -133,24 +124,6 @@ def test_ctrl_c_while_the_server_thinks_ends_it_without_a_word(api, start):
     assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_events_end_with_ctrl_c(api, start):
-    data = 'id: p-1\nevent: shoot-gone\ndata: {"namespace": "a"}\n\n'
-
-    async def stream(request):
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        await response.write(data.encode())
-        await asyncio.sleep(60)
-        return response
-
-    api.on("GET /events", stream)
-    process = start("events")
-    assert process.stdout.readline().endswith("  a  is gone\n")
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err) == (130, "", "")
-
-
 def test_a_command_imports_nothing_that_it_does_not_need():
     """It would take longer to start than to ask."""
     heavy = {"structlog", "kubernetes_asyncio", "fastapi", "uvicorn", "rich.console", "aiohttp.web"}
@@ -191,11 +164,6 @@ def secured(ca, tmp_path):
     yield serve
     for each in served:
         each.__exit__()
-
-
-def test_a_server_that_the_ca_vouches_for_is_asked(secured):
-    api, flag = secured("127.0.0.1")
-    assert run("shoots", f"--server={api.url}", flag).code == 0
 
 
 @pytest.mark.parametrize(

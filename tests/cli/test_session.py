@@ -40,23 +40,20 @@ class FakeClient:
         self.clock = Clock.of_loop()
 
     async def ask(self, call):
+        return json.dumps(self._answer(call)).encode()
+
+    @asynccontextmanager
+    async def stream(self, call, silence):
+        yield Chunks(self.clock, self._answer(call))
+
+    def _answer(self, call):
         self.asked.append((round(self.clock.now() % 100_000, 3), call))
         if not self.answers:
             raise asyncio.CancelledError
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return json.dumps(answer).encode()
-
-    @asynccontextmanager
-    async def stream(self, call, silence):
-        self.asked.append((self.clock.now(), call))
-        if not self.answers:
-            raise asyncio.CancelledError
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        yield Chunks(self.clock, answer)
+        return answer
 
     def times(self):
         first = self.asked[0][0]
@@ -321,11 +318,6 @@ async def test_a_stream_is_taken_up_where_it_broke(make):
     assert ids == [None, "p-1", "p-2"], "an event that was cut off comes again"
     assert [line.split()[1] for line in out.splitlines()] == ["a", "b"]
     assert err.splitlines()[0].startswith("dwd events: cut; connecting again in ")
-
-
-async def test_the_id_of_a_heartbeat_counts(make):
-    client, _, _, _ = await followed(make, [event(1, namespace="a"), b": hi\nid: p-9\n\n"], [])
-    assert client.asked[1][1].headers["Last-Event-ID"] == "p-9"
 
 
 async def test_connecting_again_waits_longer_each_time_and_the_server_says_how_long_at_least(make):

@@ -191,19 +191,6 @@ def test_the_kubeconfig_of_the_environment_is_not_looked_at(api, dwd, kubeconfig
     assert "Authorization" not in api.asked[0].headers
 
 
-def test_a_401_without_a_token_says_how_to_get_one(api, dwd):
-    api.on(
-        SHOOTS, problem(401, "unauthenticated", "The caller is not authenticated", "send a token")
-    )
-    ran = dwd("shoots")
-    assert ran.code == 5
-    assert ran.err == (
-        "dwd: The caller is not authenticated: send a token\n"
-        "    no token was sent; give --service-account NAMESPACE/NAME, or a token: kubectl create token "
-        "SERVICEACCOUNT --audience dependency-watchdog > FILE, and --token-file FILE\n"
-    )
-
-
 def test_a_token_is_in_no_output_whatever_goes_wrong(api, dwd, tmp_path):
     file = tmp_path / "token"
     file.write_text(TOKEN)

@@ -134,13 +134,6 @@ def test_the_api_is_asked_by_the_name_on_its_certificate_with_the_callers_token(
     )
 
 
-def test_a_server_that_another_ca_vouches_for_is_not_asked(served, tmp_path):
-    api, metrics = served
-    (tmp_path / "ca.crt").write_bytes(Authority.create("other").pem)
-    assert ask(tmp_path, api, metrics, "dwd shoots -o json").returncode == 1
-    assert api.asked == []
-
-
 def test_the_metrics_are_asked_with_the_scrapers_token(served, tmp_path):
     api, metrics = served
     (line,) = {line.text for line in PAGE.shell_lines if ":9643" in line.text}

@@ -2,12 +2,8 @@
 
 import re
 
-import pytest
-
-from app.core.config.values import FileKind
 from app.core.model.policy import ProberPolicy, ScalePolicy
 from app.core.model.weeding import WeederPolicy
-from tests.docs.asking import PROBE, Answer, ask
 from tests.docs.configuration import PAGE, regenerated
 
 TEXT = PAGE.read_text()
@@ -41,41 +37,6 @@ def test_the_obsolete_keys_are_explained_where_there_are_no_tables():
     prose = re.sub(r"^\|.*$", "", TEXT, flags=re.MULTILINE)
     obsolete = {*ProberPolicy.OBSOLETE, *ScalePolicy.OBSOLETE, *WeederPolicy.OBSOLETE}
     assert {key for key in obsolete if not re.search(rf"`(\w+\.)*{key}`", prose)} == set()
-
-
-@pytest.mark.parametrize(
-    ("kind", "row", "answer"),
-    [
-        (FileKind.PROBER, "onScaleUpFailure", Answer("`Continue` or `Stop`", "Stop", "")),
-        (
-            FileKind.PROBER,
-            "suspectProbeInterval",
-            Answer(
-                "duration",
-                "5s, or `probeInterval` if that is shorter",
-                "above 0s, at most `probeInterval`",
-            ),
-        ),
-        (
-            FileKind.PROBER,
-            "kubeConfigSecretName",
-            Answer("text", "required; in endpoint mode none", "a name as Kubernetes allows it"),
-        ),
-        (
-            FileKind.PROBER,
-            f"{PROBE}httpGet.port",
-            Answer("count or text", "required", "from 1 to 65535"),
-        ),
-        (FileKind.WEEDER, "weedBarePods", Answer("boolean", "false", "")),
-    ],
-)
-def test_the_parsers_are_asked(kind, row, answer):
-    assert ask(kind, row) == answer
-
-
-def test_a_key_that_no_parser_knows_is_noticed():
-    with pytest.raises(IndexError):
-        ask(FileKind.PROBER, "probeIntervall")
 
 
 def test_what_is_written_into_a_table_by_hand_is_undone_but_the_reason():

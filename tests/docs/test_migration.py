@@ -38,17 +38,12 @@ LEASES = {
     "prober": ("garden", "dwd-prober-leader-election"),
     "weeder": ("garden", "dwd-weeder-leader-election"),
 }
-READ = ("get", "list", "watch")
 GARDENER = {
-    "prober": [
-        *objects.prober_rules(),
-        *objects.garden_rules(LEASES["prober"][1]),
-    ],
-    "weeder": [
-        objects.rule("", ["pods"], "get list watch delete"),
-        objects.rule("discovery.k8s.io", ["endpointslices"], "get list watch"),
-        *objects.garden_rules(LEASES["weeder"][1]),
-    ],
+    role: [
+        *gardener.cluster_rules(f"dependency-watchdog-{role}"),
+        *objects.garden_rules(LEASES[role][1]),
+    ]
+    for role in ("prober", "weeder")
 }
 NOT_THE_SEEDS = {"api", "leader-address"}
 """Features that Gardener's arguments leave off, whatever its rights."""
@@ -214,32 +209,12 @@ def rehearsed(role):
 
 def deployment(role):
     """As Gardener deploys it, and as an API server shows it."""
-    name = f"dependency-watchdog-{role}"
-    container = {
-        "name": "dependency-watchdog",
-        "image": "original",
-        "command": ["/usr/local/bin/dependency-watchdog", *LINES[role]],
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {
-            "name": name,
-            "namespace": "garden",
-            "uid": "1",
-            "resourceVersion": "2",
-            "annotations": {"reference": "kept", "deployment.kubernetes.io/revision": "3"},
-        },
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"role": name}},
-            "template": {
-                "metadata": {"labels": {"role": name, "networking": "allowed"}},
-                "spec": {"containers": [container]},
-            },
-        },
-        "status": {"replicas": 2},
-    }
+    found = gardener.deployment(f"dependency-watchdog-{role}", "config")
+    annotations = {"reference": "kept", "deployment.kubernetes.io/revision": "3"}
+    found["metadata"] |= {"uid": "1", "resourceVersion": "2", "annotations": annotations}
+    template = found["spec"]["template"]
+    template["metadata"] = {"labels": {**template["metadata"]["labels"], "networking": "allowed"}}
+    return found | {"status": {"replicas": 2}}
 
 
 # Rights: what Gardener grants, what the page adds, and what the program asks for.

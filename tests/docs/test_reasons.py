@@ -34,26 +34,10 @@ NOW: Final = 1_800_000_000.0
 LIMIT: Final = 0.6
 
 OF_LOOKS: Final = frozenset(VerdictReason) - {
-    *(
-        VerdictReason.LEASES_RENEWED,
-        VerdictReason.SOME_LEASES_EXPIRED,
-        VerdictReason.LEASES_EXPIRED,
-    ),
-    *(
-        VerdictReason.UNKNOWN_LEASES,
-        VerdictReason.NO_CANDIDATES,
-        VerdictReason.ONE_CANDIDATE,
-        VerdictReason.FEW_CANDIDATES,
-    ),
-    *(VerdictReason.NO_NODES, VerdictReason.EXTERNAL_REACHABLE, VerdictReason.EXTERNAL_UNREACHABLE),
-    *(
-        VerdictReason.COUNTING,
-        VerdictReason.GATED,
-        VerdictReason.NOT_CONFIRMED,
-        VerdictReason.INITIAL_DELAY,
-        VerdictReason.HELD,
-    ),
-    *(VerdictReason.PAUSED, VerdictReason.IGNORED, VerdictReason.NOT_LEADER),
+    *("LeasesRenewed", "SomeLeasesExpired", "LeasesExpired", "UnknownLeases"),
+    *("NoCandidates", "OneCandidate", "FewCandidates", "NoNodes"),
+    *("ExternalReachable", "ExternalUnreachable", "Counting", "Gated", "NotConfirmed"),
+    *("InitialDelay", "Held", "Paused", "Ignored", "NotLeader"),
 }
 """Of probes that failed: what is left when all that comes of a reading alone is taken away."""
 PAUSE: Final = Pause(Scope.ALL, "works", "alice", NOW, NOW + 600)

@@ -8,7 +8,6 @@ import contextlib
 import json
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from tests.support.wire import Wire
 
@@ -210,23 +208,6 @@ def wire(demo: Api) -> Iterator[Wire]:
     found = Wire(demo.url)
     yield found
     found.close()
-
-
-@contextlib.contextmanager
-def served(app: Any) -> Iterator[str]:
-    """Serves an application on loopback, in a thread of its own."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
-    )
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        listening.close()
 
 
 @pytest.fixture(scope="session")

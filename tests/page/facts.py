@@ -1,6 +1,7 @@
 """Hand-made facts for the page: every kind of thing that it shows, with hostile text wherever text can come from."""
 
 from dataclasses import replace
+from typing import Any
 
 from app.core.errors import ConfigWarning
 from app.core.model.endpoints import GateReason
@@ -10,13 +11,14 @@ from app.core.model.scaling_runs import OperationPhase, RunStep, StepPhase
 from app.core.model.shoots import NodeView
 from app.core.model.weeding import KeepReason, KeptPod, ServiceKey
 from app.core.ports import Permission
-from app.core.reporting.audit import Attempt, AuditLog
+from app.core.reporting.audit import AuditLog
 from app.core.reporting.notices import ScalingNotice
 from app.prober.rules.candidates import Candidacy
 from tests.api.facts import (
     KCM,
     NOW,
     OWNER,
+    attempt,
     container,
     deleted,
     endpoint,
@@ -90,24 +92,14 @@ def facts(**more):
         key = ServiceKey(name, "kube-apiserver")
         found = recovery(key, deletions=(gone,), spared=(spared,), trouble=HOSTILE + LONG)
         weeders.add(service(found, key=key))
-    audit.note(
-        Attempt(
-            "r1",
-            "PUT",
-            f"/api/v1/shoots/{HOSTILE}/pause",
-            "10.0.0.1",
-            409,
-            "urn:x:conflict",
-            HOSTILE,
-            HOSTILE,
-            "pause",
-            NAMES[2],
-            HOSTILE,
-            HOSTILE + LONG,
-            {"reason": HOSTILE},
-            {"reason": LONG},
-        )
-    )
+    what: dict[str, Any] = {
+        "target": HOSTILE,
+        "reason": HOSTILE + LONG,
+        "before": {"reason": HOSTILE},
+    }
+    who: dict[str, Any] = {"caller": HOSTILE, "claimed": HOSTILE, "namespace": NAMES[2]}
+    denied = attempt(status=409, problem="urn:x:conflict", after={"reason": LONG}, **what, **who)
+    audit.note(replace(denied, path=f"/api/v1/shoots/{HOSTILE}/pause"))
     endpoints = FakeEndpoints()
     for name in NAMES[1:3]:
         endpoints.found[name] = (

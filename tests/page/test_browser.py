@@ -1,6 +1,7 @@
 """The page in a browser on hand-made facts: what no demo shows."""
 
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,7 @@ from tests.api.fakes import (
     application,
     context,
 )
-from tests.page.conftest import served
+from tests.api.serving import served
 from tests.page.facts import HOSTILE, LONG, NAMES, facts
 
 PAGES = ["/", "/shoots/shoot--b--cut", "/operations", "/weeders", "/audit", "/config", "/shoots/x"]
@@ -31,6 +32,13 @@ FITS = "document.documentElement.scrollWidth <= document.body.offsetWidth"
 def site():
     with served(application(facts())) as url:
         yield url
+
+
+@pytest.fixture
+def serve():
+    """Serves applications on what a test gives, until it has closed its tabs."""
+    with ExitStack() as serving:
+        yield lambda given: serving.enter_context(served(application(given)))
 
 
 def opened(tabs, url, **how):
@@ -48,18 +56,17 @@ def test_hostile_text_is_shown_and_does_nothing(site, tabs, path, width):
     assert page.locator("main script:not([src]), main img").count() == 0
 
 
-def test_hostile_text_that_comes_with_an_update_does_nothing_either(tabs):
+def test_hostile_text_that_comes_with_an_update_does_nothing_either(serve, tabs):
     shoots = FakeShoots()
     shoots.add(healthy(NAMES[0]))
-    with served(application(context(shoots))) as url:
-        page = opened(tabs, url)
-        page.locator("html.scripted").wait_for()
-        shoots.add(replace(protected(NAMES[0]), message=HOSTILE + LONG))
-        look_again(page)
-        page.locator("tr[data-state=Protected]", has_text="esrever").wait_for()
-        assert page.locator("main img, main script:not([src])").count() == 0
-        assert "owned" not in page.title()
-        page.close()
+    url = serve(context(shoots))
+    page = opened(tabs, url)
+    page.locator("html.scripted").wait_for()
+    shoots.add(replace(protected(NAMES[0]), message=HOSTILE + LONG))
+    look_again(page)
+    page.locator("tr[data-state=Protected]", has_text="esrever").wait_for()
+    assert page.locator("main img, main script:not([src])").count() == 0
+    assert "owned" not in page.title()
 
 
 @pytest.mark.parametrize("width", [600, 700, 1280])
@@ -140,13 +147,10 @@ def test_axe_finds_nothing_serious(site, tabs, axe, path, scheme):
 
 
 @each_scheme
-def test_axe_finds_nothing_serious_in_a_plan_and_what_comes_of_it(tabs, axe, scheme):
-    with served(application(facts())) as url:
-        page = opened(
-            tabs, f"{url}/shoots/{NAMES[0]}", color_scheme=scheme, reduced_motion="reduce"
-        )
-        plan_and_do(page, axe)
-        page.close()
+def test_axe_finds_nothing_serious_in_a_plan_and_what_comes_of_it(serve, tabs, axe, scheme):
+    url = serve(facts())
+    page = opened(tabs, f"{url}/shoots/{NAMES[0]}", color_scheme=scheme, reduced_motion="reduce")
+    plan_and_do(page, axe)
 
 
 def plan_and_do(page, axe):
@@ -162,24 +166,22 @@ def plan_and_do(page, axe):
 
 
 @each_scheme
-def test_axe_finds_nothing_serious_on_a_standby(tabs, axe, scheme):
-    with served(application(context(FakeShoots(), FakeProcess(leading=False)))) as url:
-        for path in ("/", "/operations"):
-            page = opened(tabs, url + path, color_scheme=scheme, reduced_motion="reduce")
-            check_with_axe(page, axe)
-            page.close()
+def test_axe_finds_nothing_serious_on_a_standby(serve, tabs, axe, scheme):
+    url = serve(context(FakeShoots(), FakeProcess(leading=False)))
+    for path in ("/", "/operations"):
+        page = opened(tabs, url + path, color_scheme=scheme, reduced_motion="reduce")
+        check_with_axe(page, axe)
 
 
 @each_scheme
-def test_axe_finds_nothing_serious_in_endpoint_mode(tabs, axe, scheme):
+def test_axe_finds_nothing_serious_in_endpoint_mode(serve, tabs, axe, scheme):
     policy = replace(POLICY, external_secret="external")
-    with served(application(facts(policy=policy))) as url:
-        for path in ("/", f"/shoots/{NAMES[1]}"):
-            page = opened(tabs, url + path, color_scheme=scheme, reduced_motion="reduce")
-            assert page.locator("#nodes, .c-leases").count() == 0
-            assert "expired leases" not in page.locator("main").inner_text().lower()
-            check_with_axe(page, axe)
-            page.close()
+    url = serve(facts(policy=policy))
+    for path in ("/", f"/shoots/{NAMES[1]}"):
+        page = opened(tabs, url + path, color_scheme=scheme, reduced_motion="reduce")
+        assert page.locator("#nodes, .c-leases").count() == 0
+        assert "expired leases" not in page.locator("main").inner_text().lower()
+        check_with_axe(page, axe)
 
 
 def shown(page):
@@ -237,44 +239,41 @@ def test_the_clock_of_the_browser_may_be_wrong(site, tabs):
     assert page.locator("#why time").first.inner_text() == "1m"
 
 
-def test_a_time_of_another_day_has_its_date(tabs):
+def test_a_time_of_another_day_has_its_date(serve, tabs):
     shoots = FakeShoots()
     message = "paused by x from 2027-01-15T23:59:59Z until 2027-01-16T00:00:00Z"
     shoots.add(replace(healthy(NAMES[0]), message=message))
-    with served(application(context(shoots))) as url:
-        page = opened(tabs, url)
-        shown = "paused by x from 23:59:59 UTC until 2027-01-16 00:00:00 UTC"
-        page.locator(f"tr[data-name='{NAMES[0]}']", has_text=shown).wait_for()
-        page.close()
+    url = serve(context(shoots))
+    page = opened(tabs, url)
+    shown = "paused by x from 23:59:59 UTC until 2027-01-16 00:00:00 UTC"
+    page.locator(f"tr[data-name='{NAMES[0]}']", has_text=shown).wait_for()
 
 
-def test_a_shoot_that_vanishes_while_its_page_is_open_leaves_what_was_known(tabs):
+def test_a_shoot_that_vanishes_while_its_page_is_open_leaves_what_was_known(serve, tabs):
     shoots = FakeShoots()
     shoots.add(protected(NAMES[1]))
-    with served(application(context(shoots))) as url:
-        page = opened(tabs, f"{url}/shoots/{NAMES[1]}")
-        shoots.known.clear()
-        page.locator("#live", has_text=f"the seed has no Cluster {NAMES[1]}").wait_for()
-        assert "63 of 100" in page.locator("#why").inner_text()
-        page.close()
+    url = serve(context(shoots))
+    page = opened(tabs, f"{url}/shoots/{NAMES[1]}")
+    shoots.known.clear()
+    page.locator("#live", has_text=f"the seed has no Cluster {NAMES[1]}").wait_for()
+    assert "63 of 100" in page.locator("#why").inner_text()
 
 
-def test_only_a_change_of_state_is_announced(tabs):
+def test_only_a_change_of_state_is_announced(serve, tabs):
     shoots = FakeShoots()
     shoots.add(healthy(NAMES[0]))
-    with served(application(context(shoots))) as url:
-        page = opened(tabs, url)
-        page.locator("html.scripted").wait_for()
-        row = page.locator(f"tr[data-name='{NAMES[0]}']")
-        shoots.add(replace(healthy(NAMES[0]), message="1 of 3 node leases is older than 30 s"))
-        look_again(page)
-        row.get_by_text("1 of 3 node leases").wait_for()
-        assert page.locator("#announce").inner_text() == ""
-        shoots.add(protected(NAMES[0]))
-        look_again(page)
-        row.get_by_text("63 of 100").wait_for()
-        assert page.locator("#announce").inner_text() == f"{NAMES[0]} is Protected"
-        page.close()
+    url = serve(context(shoots))
+    page = opened(tabs, url)
+    page.locator("html.scripted").wait_for()
+    row = page.locator(f"tr[data-name='{NAMES[0]}']")
+    shoots.add(replace(healthy(NAMES[0]), message="1 of 3 node leases is older than 30 s"))
+    look_again(page)
+    row.get_by_text("1 of 3 node leases").wait_for()
+    assert page.locator("#announce").inner_text() == ""
+    shoots.add(protected(NAMES[0]))
+    look_again(page)
+    row.get_by_text("63 of 100").wait_for()
+    assert page.locator("#announce").inner_text() == f"{NAMES[0]} is Protected"
 
 
 def look_again(page):
@@ -309,27 +308,19 @@ def test_a_form_without_an_answer_says_that_nobody_knows(site, tabs):
 
 
 @pytest.mark.parametrize(
-    ("status", "problem", "said"),
+    ("status", "said"),
     [
-        (401, "unauthenticated", "The caller is not authenticated: the token has expired"),
-        (403, "forbidden", "The caller is not authenticated: the token has expired"),
-        (429, "too-many-requests", "Wait 7 s before you retry."),
+        (401, "No: the token has expired"),
+        (403, "No: the token has expired"),
+        (429, "Wait 7 s before you retry."),
     ],
 )
-def test_a_refusal_is_said_in_the_words_of_the_problem(site, tabs, status, problem, said):
+def test_a_refusal_is_said_in_the_words_of_the_problem(site, tabs, status, said):
     page = opened(tabs, f"{site}/shoots/{NAMES[1]}")
     tabs.expected.append(str(status))
-    body = {
-        "type": f"urn:dependency-watchdog:problem:{problem}",
-        "title": "The caller is not authenticated",
-        "detail": "the token has expired",
-        "status": status,
-    }
-    headers = {"Retry-After": "7"} if status == 429 else {}
-    page.route(
-        "**/api/v1/shoots/*/scale",
-        lambda route: route.fulfill(status=status, json=body, headers=headers),
-    )
+    later = {"Retry-After": "7"} if status == 429 else {}
+    refused = problem(status, "the token has expired", **later)
+    page.route("**/api/v1/shoots/*/scale", lambda route: route.fulfill(**refused))
     page.locator("details.action > summary", has_text="Scale up").click()
     page.locator("details.action[open] [name=reason]").fill("x")
     page.locator("details.action[open] button[type=submit]").click()
@@ -356,36 +347,33 @@ def test_where_no_events_come_the_page_says_why_in_the_words_of_the_server(site,
     page.locator("#live", has_text="disconnected for").wait_for()
 
 
-def test_a_standby_says_so_and_has_nothing_that_spins(tabs):
+def test_a_standby_says_so_and_has_nothing_that_spins(serve, tabs):
     given = context(FakeShoots(), FakeProcess(leading=False))
-    with served(application(given)) as url:
-        page = opened(tabs, url)
-        assert "This instance is on standby" in page.locator("h1").inner_text()
-        page.locator("#live[data-tone=calm]", has_text="on standby, refreshed every 5 s").wait_for()
-        assert "disconnected" not in page.locator("#live").inner_text()
-        assert "dwd-7f9" in page.locator("#overview").inner_text()
-        page.close()
+    url = serve(given)
+    page = opened(tabs, url)
+    assert "This instance is on standby" in page.locator("h1").inner_text()
+    page.locator("#live[data-tone=calm]", has_text="on standby, refreshed every 5 s").wait_for()
+    assert "disconnected" not in page.locator("#live").inner_text()
+    assert "dwd-7f9" in page.locator("#overview").inner_text()
 
 
-def test_a_standby_that_leads_shows_the_shoots_without_being_asked(tabs):
+def test_a_standby_that_leads_shows_the_shoots_without_being_asked(serve, tabs):
     shoots, process = FakeShoots(), FakeProcess(leading=False)
     shoots.add(healthy(NAMES[0]))
-    with served(application(context(shoots, process))) as url:
-        page = opened(tabs, url)
-        page.locator("#live[data-tone=calm]").wait_for()
-        process.leading = True
-        page.locator("#shoots tr", has_text=NAMES[0]).wait_for()
-        page.close()
+    url = serve(context(shoots, process))
+    page = opened(tabs, url)
+    page.locator("#live[data-tone=calm]").wait_for()
+    process.leading = True
+    page.locator("#shoots tr", has_text=NAMES[0]).wait_for()
 
 
-def test_another_page_of_a_standby_goes_on_by_itself(tabs):
+def test_another_page_of_a_standby_goes_on_by_itself(serve, tabs):
     process = FakeProcess(leading=False)
-    with served(application(context(FakeShoots(), process))) as url:
-        page = opened(tabs, f"{url}/operations")
-        assert page.locator("nav a", has_text="Config").is_visible()
-        process.leading = True
-        page.locator("#operations").wait_for()
-        page.close()
+    url = serve(context(FakeShoots(), process))
+    page = opened(tabs, f"{url}/operations")
+    assert page.locator("nav a", has_text="Config").is_visible()
+    process.leading = True
+    page.locator("#operations").wait_for()
 
 
 def told(page, *answers):
@@ -494,26 +482,25 @@ def test_two_versions_behind_one_address_do_not_make_it_reload_for_ever(site, ta
     assert len(loads) <= 1
 
 
-def test_a_hundred_events_a_second_are_a_request_a_second(tabs):
+def test_a_hundred_events_a_second_are_a_request_a_second(serve, tabs):
     shoots = FakeShoots()
     shoots.add(*(healthy(f"shoot--x--{each:03}") for each in range(100)))
-    with served(application(context(shoots))) as url:
-        page = tabs.open("about:blank")
-        tabs.expected.append(NO_STREAM)
-        events = "".join(
-            f'id: {n}\nevent: shoot\ndata: {{"namespace":"shoot--x--{n % 100:03}"}}\n\n'
-            for n in range(1000)
-        )
-        told(page, {"status": 200, "content_type": "text/event-stream", "body": events})
-        rows = []
-        page.on("request", lambda each: rows.append(each.url) if "/rows?" in each.url else None)
-        page.goto(url)
-        page.wait_for_timeout(4000)
-        assert 1 <= len(rows) <= 5
-        page.keyboard.press("/")
-        page.keyboard.type("099")
-        page.locator("#found", has_text="1 of 100 shoots").wait_for(timeout=2000)
-        page.close()
+    url = serve(context(shoots))
+    page = tabs.open("about:blank")
+    tabs.expected.append(NO_STREAM)
+    events = "".join(
+        f'id: {n}\nevent: shoot\ndata: {{"namespace":"shoot--x--{n % 100:03}"}}\n\n'
+        for n in range(1000)
+    )
+    told(page, {"status": 200, "content_type": "text/event-stream", "body": events})
+    rows = []
+    page.on("request", lambda each: rows.append(each.url) if "/rows?" in each.url else None)
+    page.goto(url)
+    page.wait_for_timeout(4000)
+    assert 1 <= len(rows) <= 5
+    page.keyboard.press("/")
+    page.keyboard.type("099")
+    page.locator("#found", has_text="1 of 100 shoots").wait_for(timeout=2000)
 
 
 def test_search_works_while_the_rows_still_come(site, tabs):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.api.fakes import application
-from tests.page.conftest import served
+from tests.api.serving import served
 from tests.page.facts import NAMES, facts
 
 EVENTS = "503"

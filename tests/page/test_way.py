@@ -1,13 +1,11 @@
 """`dwd page` with a real Chromium: the browser that it opened sees the page live, acts, and is the only one."""
 
+import itertools
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +13,6 @@ import pytest
 
 from tests.page.conftest import Api, Tabs
 from tests.page.test_demo import QUIET, SHOOT, act
-from tests.support.wire import Wire
 
 BROKEN = "Failed to load resource|ERR_"
 
@@ -23,47 +20,38 @@ BROKEN = "Failed to load resource|ERR_"
 class Proxy:
     """A running `dwd page`."""
 
-    def __init__(self, server: str, *flags: str, **environ: str) -> None:
+    def __init__(self, server: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "app", "page", f"--server={server}", "-o", "json", *flags],
-            env={**os.environ, **environ},
+            [
+                sys.executable,
+                "-m",
+                "app",
+                "page",
+                f"--server={server}",
+                "-o",
+                "json",
+                "--no-browser",
+            ],
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
         )
         assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.url: str = json.loads(self.process.stdout.readline() + self._rest(2))["url"]
+        said = itertools.islice(iter(self.process.stdout.readline, ""), 3)
+        self.url: str = json.loads("".join(said))["url"]
         self.origin = self.url.partition("/enter/")[0]
-        self._said: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _rest(self, lines: int) -> str:
-        assert self.process.stdout is not None
-        return "".join(self.process.stdout.readline() for _ in range(lines))
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self._said.extend(iter(self.process.stderr.readline, ""))
-
-    @property
-    def said(self) -> str:
-        return "".join(self._said)
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
         code = self.process.wait(10)
-        self._reader.join(5)
-        for each in (self.process.stdout, self.process.stderr):
-            assert each is not None
-            each.close()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         return code
 
 
 @pytest.fixture
-def proxy(wire: Wire) -> Iterator[Proxy]:
-    found = Proxy(wire.url, "--no-browser")
+def proxy(demo: Api) -> Iterator[Proxy]:
+    found = Proxy(demo.url)
     yield found
     if found.process.poll() is None:
         found.end()
@@ -132,29 +120,3 @@ def test_another_browser_and_another_site_get_nothing(proxy: Proxy, tabs: Tabs) 
     opened.wait_for_load_state()
     assert "Access denied" in opened.inner_text("body")
     live(mine)
-
-
-def test_the_page_says_that_the_way_is_broken_and_is_live_again_by_itself(
-    wire: Wire, proxy: Proxy, tabs: Tabs
-) -> None:
-    tabs.expected.append(BROKEN)
-    page = tabs.open(proxy.url)
-    live(page)
-    wire.cut()
-    page.locator("#live", has_text=re.compile("disconnected")).wait_for()
-    until(lambda: "connection lost at" in proxy.said)
-    page.goto(f"{proxy.origin}/")
-    assert "The watchdog is unreachable" in page.inner_text("body")
-    wire.mend()
-    until(lambda: "connection restored at" in proxy.said)
-    page.locator("h1", has_text="The watchdog is unreachable").wait_for(
-        state="detached", timeout=20_000
-    )
-    live(page)
-
-
-def until(done: Any, within: float = 30.0) -> None:
-    end = time.monotonic() + within
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.1)

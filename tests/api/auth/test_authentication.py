@@ -182,21 +182,6 @@ async def test_a_flood_of_tokens_keeps_nobody_waiting_but_its_own_address(seed, 
     assert {each.status for each in await asyncio.gather(*flood)} == {401, 429}
 
 
-async def test_no_answer_of_a_gate_has_the_token(seed, reviewer):
-    for state in ("away", "sick", "forbid", "throttle"):
-        getattr(reviewer, state)()
-        answer = await ask(seed, "/", token=CANARY)
-        assert CANARY not in repr((answer.status, answer.headers, answer.body))
-
-
-async def test_what_is_no_request_has_no_caller(seed, inner):
-    async def nothing(message=None):
-        return {}
-
-    await seed({"type": "lifespan"}, nothing, nothing)
-    assert inner.callers == [None]
-
-
 # What goes on for long.
 
 
@@ -251,7 +236,3 @@ async def test_a_caller_whom_the_token_file_has_lost_may_not_go_on(inner, tmp_pa
     await gate.files[0].check()
     with pytest.raises(Problem, match="now belongs to another caller"):
         await still_authenticated(connection)
-
-
-async def test_where_nobody_was_authenticated_nothing_is_asked():
-    await still_authenticated(HTTPConnection({"type": "http", "state": {}}))

@@ -54,14 +54,6 @@ async def test_an_api_that_is_as_it_should_be_is_none(words, reviewer, metrics):
     assert off(metrics, "api") is None
 
 
-async def test_a_seed_that_forbids_reviews_is_a_feature_that_is_off(reviewer):
-    gate = await gate_of("--auth-mode=kubernetes", "--allow-plain-http", reviewer=reviewer)
-    reviewer.forbid()
-    assert (await ask(gate.around_api(inside), "/", token="alices-token")).status == 503
-    assert set(gate.features_off()) == {"token-review"}
-    assert "TokenReview" in gate.features_off()["token-review"]
-
-
 async def test_a_seed_that_nobody_can_ask_is_one_too():
     gate = await gate_of("--auth-mode=kubernetes", "--allow-plain-http")
     assert gate.features_off() == {"token-review": "there is no seed to ask about callers"}
@@ -145,11 +137,3 @@ async def test_a_scraper_needs_the_right_to_it(scraped, counted):
     answer = await ask(scraped, "/metrics", token="alices-seed-token")
     assert (answer.status, counted()) == (403, {"denied": 1})
     assert answer.problem["detail"] == "alice may not get /metrics (a nonResourceURL)"
-
-
-@pytest.mark.parametrize(("state", "status"), [("away", 503), ("forbid", 503), ("throttle", 429)])
-async def test_while_the_seed_says_nothing_no_unknown_scraper_is_served(
-    *, scraped, reviewer, state, status
-):
-    getattr(reviewer, state)()
-    assert (await ask(scraped, "/metrics", token="scrapers-token")).status == status

@@ -5,13 +5,13 @@ Every route asks whether the caller may make its call, before it does or says an
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
+import yaml
 from starlette.types import ASGIApp
 
 from app.api.auth.authorization import Call
@@ -19,50 +19,11 @@ from app.core.model.callers import Access, Role
 from tests.api.auth.callers import FILED, Answer, api_behind, ask, gate_of, token_file
 from tests.api.auth.conftest import ALICE, Counted
 from tests.api.facts import HOME, NAMESPACE, healthy
-from tests.api.fakes import FakeAuthority, FakeProcess, FakeShoots, application, context
+from tests.api.fakes import FakeProcess, FakeShoots, application
 
-SHOOT = "/api/v1/shoots/{namespace}"
-IGNORE = SHOOT + "/resources/{kind}/{name}/ignore-scaling"
-WEEDER = "/api/v1/weeders/{namespace}/{service}"
 TABLE = {
-    ("GET", "/api/v1/status"): Call.LIST,
-    ("GET", "/api/v1/shoots"): Call.LIST,
-    ("GET", SHOOT): Call.READ_SHOOT,
-    ("GET", SHOOT + "/nodes"): Call.READ_SHOOT,
-    ("GET", SHOOT + "/history"): Call.READ_SHOOT,
-    ("POST", SHOOT + "/probe"): Call.PROBE,
-    ("PUT", SHOOT + "/pause"): Call.PAUSE,
-    ("GET", SHOOT + "/pauses"): Call.READ_SHOOT,
-    ("DELETE", SHOOT + "/pauses/{name}"): Call.RESUME,
-    ("DELETE", SHOOT + "/pause"): Call.RESUME,
-    ("PUT", "/api/v1/pause"): Call.PAUSE_ALL,
-    ("DELETE", "/api/v1/pause"): Call.RESUME_ALL,
-    ("GET", "/api/v1/pauses"): Call.LIST,
-    ("DELETE", "/api/v1/pauses/{name}"): Call.RESUME_ALL,
-    ("DELETE", SHOOT + "/hold"): Call.CANCEL,
-    ("GET", SHOOT + "/resources"): Call.READ_SHOOT,
-    ("PUT", IGNORE): Call.IGNORE,
-    ("DELETE", IGNORE): Call.UNIGNORE,
-    ("POST", SHOOT + "/scale"): Call.SCALE,
-    ("GET", "/api/v1/operations"): Call.LIST,
-    ("GET", "/api/v1/operations/{id}"): Call.READ_SHOOT,
-    ("DELETE", "/api/v1/operations/{id}"): Call.CANCEL,
-    ("GET", "/api/v1/weeders"): Call.LIST,
-    ("GET", WEEDER): Call.READ_SHOOT,
-    ("POST", WEEDER): Call.WEED,
-    ("GET", "/api/v1/events"): Call.LIST,
-    ("GET", "/api/v1/audit"): Call.READ_AUDIT,
-    ("GET", "/api/v1/config"): Call.READ_CONFIG,
-    ("PUT", "/api/v1/config/log-level"): Call.LOG_LEVEL,
-    ("GET", "/"): Call.LIST,
-    ("GET", "/rows"): Call.LIST,
-    ("GET", "/shoots/{namespace}"): Call.READ_SHOOT,
-    ("GET", "/operations"): Call.LIST,
-    ("GET", "/weeders"): Call.LIST,
-    ("GET", "/audit"): Call.READ_AUDIT,
-    ("GET", "/config"): Call.READ_CONFIG,
-    ("GET", "/docs"): Call.LIST,
-    ("GET", "/metrics"): Call.LIST,
+    tuple(call.split()): Call[right]
+    for call, right in yaml.safe_load(Path(__file__).with_name("calls.yaml").read_text()).items()
 }
 LEAST = {"viewer": 0, "operator": 1, "admin": 2}
 HEALTH = ("/livez", "/readyz", "/healthz")
@@ -212,28 +173,3 @@ async def test_the_document_is_for_whoever_is_known(behind):
     api = await behind("--auth-mode=kubernetes")
     assert (await api.call("GET", "/openapi.json")).status == 401
     assert (await api.call("GET", "/openapi.json", "bobs-token")).status == 200
-
-
-async def test_a_seed_that_is_away_stops_a_write_and_not_a_known_read(behind, reviewer):
-    app = (await behind("--auth-mode=kubernetes")).app
-    path = f"/api/v1/shoots/{NAMESPACE}"
-    reviewer.rights = {
-        ("alice", Access("get", "shoots", NAMESPACE)),
-        ("alice", Access("create", "pauses", NAMESPACE)),
-        ("alice", Access("update", "pauses", NAMESPACE)),
-    }
-    write = partial(ask, app, PAUSE, method="PUT", token="alices-token", body=b'{"reason": "x"}')
-    assert (await ask(app, path, token="alices-token")).status == 200
-    assert (await write()).status == 200
-    reviewer.away()
-    assert (await ask(app, path, token="alices-token")).status == 200
-    assert (await write()).status == 503
-    assert (await ask(app, path, token="bobs-token")).status == 503
-
-
-def test_a_pause_of_all_is_asked_for_in_the_watchdogs_own_namespace():
-    authority = FakeAuthority()
-    given = replace(context(authority=authority), home="dwd-system")
-    answer = TestClient(application(given)).put("/api/v1/pause", json={"reason": "x"})
-    assert answer.status_code == 200
-    assert authority.asked == [("tester", Call.PAUSE_ALL, "dwd-system")]

@@ -22,15 +22,7 @@ def process():
 
 
 @pytest.fixture
-async def harness(*, shoots, scaling_runs, weeders, overrides, process, authority, endpoints):
-    found = Harness.create(
-        endpoints=endpoints,
-        shoots=shoots,
-        scaling_runs=scaling_runs,
-        weeders=weeders,
-        overrides=overrides,
-        process=process,
-        authority=authority,
-    )
+async def harness(fakes):
+    found = Harness.create(**vars(fakes))
     yield found
     await found.close()

@@ -15,7 +15,6 @@ from app.core.model.scaling_runs import OperationPhase, RunStep, StepPhase, Trig
 from app.core.model.weeding import End, Phase, ServiceKey
 from app.core.model.workloads import Direction
 from app.core.ports import SeedChange, Watched
-from app.core.reporting.audit import Attempt
 from tests.api import facts
 from tests.api.facts import (
     HOME,
@@ -79,27 +78,6 @@ async def test_a_change_of_a_shoot_is_told_within_a_tenth_of_a_second(harness, s
     prober = harness.given.prober
     shown = presenting.shoot(protected(), prober.policy, prober.overrides.effective(NAMESPACE))
     assert event.data == shown.public(), "as a read of the shoot has it"
-
-
-async def test_text_of_others_breaks_no_event(harness, shoots):
-    client = await harness.listen()
-    hostile = 'line\nbreak \r "quoted" \x00 \u2028 ü\n\nevent: end'
-    shoots.add(replace(healthy(), message=hostile))
-    harness.look(NAMESPACE)
-    await harness.run(0.3)
-    assert [(each.name, each.data["message"]) for each in client.events] == [("shoot", hostile)]
-
-
-async def test_probes_that_change_nothing_but_times_and_counts_are_told_to_nobody(harness, shoots):
-    client = await harness.listen()
-    for number in range(20):
-        again = replace(
-            healthy(), last_probe=NOW + number, next_probe=NOW + number + 30, probes=900 + number
-        )
-        shoots.add(replace(again, probe_seconds=0.01 * number, read_at=NOW + number))
-        harness.look(NAMESPACE)
-        await harness.run(1.0)
-    assert client.events == []
 
 
 async def test_many_signs_within_a_moment_are_one_probe_and_one_event(harness, shoots, monkeypatch):
@@ -222,17 +200,6 @@ async def test_a_pause_and_its_end_are_told_with_the_shoot_that_they_cover(
     assert [each["pause"] for each in client.data("shoot")][1:] == [None]
 
 
-@pytest.mark.parametrize("of", [None, NAMESPACE], ids=["of all shoots", "of a shoot"])
-async def test_the_end_of_a_pause_names_who_asked_for_it_before_any_notice_does(
-    harness, overrides, of
-):
-    overrides.add(pause(of=of or HOME))
-    client = await harness.listen()
-    await overrides.end_pause(of, API_PAUSE, by="bob")
-    await harness.run(0.3)
-    assert [each["author"] for each in client.data("override")] == ["bob"]
-
-
 async def test_a_hold_begins_by_its_author_and_ends_by_who_asked_for_that(harness, overrides):
     client = await harness.listen()
     overrides.add(asked := request(author="carol"))
@@ -241,15 +208,6 @@ async def test_a_hold_begins_by_its_author_and_ends_by_who_asked_for_that(harnes
     await harness.run(0.3)
     told = [(each["kind"], each["author"]) for each in client.data("override")]
     assert told == [("hold", "carol"), ("hold", "bob")]
-
-
-async def test_a_pause_that_somebody_deleted_with_kubectl_was_ended_by_nobody(harness, overrides):
-    overrides.add(pause())
-    client = await harness.listen()
-    overrides.clear()
-    overrides.tell(NAMESPACE)
-    await harness.run(0.3)
-    assert [each["author"] for each in client.data("override")] == [None]
 
 
 async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_each_shoot(
@@ -262,14 +220,6 @@ async def test_a_pause_of_all_is_one_override_without_namespace_and_an_event_of_
     [told] = client.data("override")
     assert (told["namespace"], told["kind"], told["after"]["covers"]) == (None, "pause", "all")
     assert {each["namespace"] for each in client.data("shoot")} == {NAMESPACE, OTHER}
-
-
-async def test_what_is_not_shown_of_a_pause_is_no_event(harness, overrides):
-    overrides.add(pause())
-    client = await harness.listen()
-    overrides.add(replace(pause(), id=replace(pause().id, version="2"), told_until=NOW))
-    await harness.run(0.3)
-    assert client.events == []
 
 
 async def test_a_pause_beside_the_one_that_acts_shows_in_the_number_alone(harness, overrides):
@@ -295,15 +245,6 @@ async def test_a_request_of_kubectl_is_an_operation_before_anybody_has_begun_it(
     await harness.run(0.3)
     assert [each["phase"] for each in client.data("operation")] == ["Pending"]
     assert [each["kind"] for each in client.data("override")] == ["hold"]
-
-
-async def test_the_end_of_a_pause_by_the_clock_is_told(harness, overrides):
-    overrides.add(pause(seconds=10))
-    client = await harness.listen()
-    overrides.now = NOW + 11
-    overrides.tell(NAMESPACE)
-    await harness.run(0.3)
-    assert [each["after"] for each in client.data("override")] == [None]
 
 
 async def test_ignore_scaling_is_told_with_who_did_it_where_a_notice_says_so(harness, shoots):
@@ -352,7 +293,7 @@ async def test_filters_leave_out_the_rest(harness, scaling_runs, overrides, quer
 async def test_attempts_are_told_to_those_who_ask_for_them_once_for_each_moment(harness):
     asked, usual = await harness.listen("kind=audit"), await harness.listen()
     for number in range(100):
-        harness.given.audit.note(Attempt(f"r{number}", "PUT", "/x", "10.0.0.1", 403, caller="eve"))
+        harness.given.audit.note(facts.attempt(f"r{number}", 403))
     await harness.run(0.3)
     assert asked.names == ["audit"]
     assert asked.data("audit") == [{"time": asked.data("audit")[0]["time"]}], (
