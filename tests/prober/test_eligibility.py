@@ -7,7 +7,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
 from app.simulation.store import ObjectKey
-from tests.support.harness import GARDENER, KCM, MCM, SHOOT
+from tests.support.harness import GARDENER, KCM, MCM, SHOOT, operation
 
 PROTECTED = {
     "metadata": {"annotations": {ann.MELTDOWN: "", ann.REPLICAS: "2"}},
@@ -15,18 +15,12 @@ PROTECTED = {
 }
 
 
-def operation(kind, state, at=0.0):
-    return {
-        "status": {"lastOperation": {"type": kind, "state": state, "lastUpdateTime": rfc3339(at)}}
-    }
-
-
 def empty(lab, last=None, **options):
     """A shoot whose last operation is `last`, and a prober on it."""
     world = lab.world()
     world.add_shoot(SHOOT, **options)
     if last is not None:
-        world.patch_cluster(SHOOT, operation(*last))
+        world.patch_cluster(SHOOT, operation(last[0], 0.0, last[1]))
     return world
 
 
