@@ -10,6 +10,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from tests.support.certs import Authority
@@ -58,6 +59,28 @@ def _key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
+def unsigned(
+    number: int,
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: CertificatePublicKeyTypes,
+    *,
+    ca: bool = True,
+) -> x509.CertificateBuilder:
+    """A certificate with this serial number, of an authority or a server, that is to be signed."""
+    begin = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(number)
+        .not_valid_before(begin)
+        .not_valid_after(begin + dt.timedelta(days=9_999))
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+    )
+
+
 def certificate(number: int = 1, *, names: int = 1, set_of: int = 0, others: int = 0) -> bytes:
     """A certificate, PEM, of an authority that signed itself.
 
@@ -74,17 +97,8 @@ def certificate(number: int = 1, *, names: int = 1, set_of: int = 0, others: int
     if set_of:
         kinds = (ObjectIdentifier(f"1.2.3.{n}") for n in range(set_of))
         common.append(x509.RelativeDistinguishedName(x509.NameAttribute(k, "a") for k in kinds))
-    name, begin = x509.Name(common), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(_key().public_key())
-        .serial_number(number)
-        .not_valid_before(begin)
-        .not_valid_after(begin + dt.timedelta(days=9_999))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    )
+    name = x509.Name(common)
+    made = unsigned(number, name, name, _key().public_key())
     if others:
         alternatives = x509.SubjectAlternativeName(x509.DNSName(f"a{n}.b") for n in range(others))
         made = made.add_extension(alternatives, critical=False)

@@ -1,7 +1,6 @@
 """No server holds the event loop by what it shakes hands with, nor does what a kubeconfig has us shake hands with."""
 
 import asyncio
-import datetime as dt
 import socket
 import ssl
 import threading
@@ -25,13 +24,12 @@ from app.core.model.endpoints import EndpointProbeSpec, HttpGet, Scheme, TargetA
 from app.core.model.shoots import SecretView
 from app.core.tls import load_chain
 from bench.hostile.servers import offer_only
-from tests.attack.kubeconfigs import kubeconfig
+from tests.attack.kubeconfigs import kubeconfig, unsigned
 from tests.attack.watchdog import on_uvloop, watched
 from tests.core.kube.server import SERVER_PAIR
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
-BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 VERSION = b'{"major": "1", "minor": "33", "gitVersion": "v1.33.3"}'
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(VERSION), VERSION)
 
@@ -58,16 +56,8 @@ def named(text):
 
 def certificate(number, key, signer, *, names=(), constraints=()):
     """One of a chain: number 0 is the root, which signs itself."""
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(named(str(number)))
-        .issuer_name(named(str(max(number - 1, 0))))
-        .public_key(key.public_key())
-        .serial_number(number + 1)
-        .not_valid_before(BEGIN)
-        .not_valid_after(BEGIN + dt.timedelta(days=9_999))
-        .add_extension(x509.BasicConstraints(ca=not names, path_length=None), critical=True)
-    )
+    subject, issuer = named(str(number)), named(str(max(number - 1, 0)))
+    made = unsigned(number + 1, subject, issuer, key.public_key(), ca=not names)
     if names:
         alternatives = x509.SubjectAlternativeName(x509.DNSName(each) for each in names)
         made = made.add_extension(alternatives, critical=False)

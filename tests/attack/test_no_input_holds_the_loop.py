@@ -389,16 +389,7 @@ LABELS = (
     b'"labels":{"kubernetes.io/service-name":"kube-apiserver","role":"controller-manager",'
     b'"gardener.cloud/role":"controlplane"}'
 )
-FOLLOWED = {
-    "clusters",
-    "machines",
-    "secrets",
-    "deployments",
-    "endpointslices",
-    "pods",
-    "pauses",
-    "scalerequests",
-}
+FOLLOWED = OF_KIND.keys() - {"etcds"}
 
 
 class LivingSeed:

@@ -98,29 +98,22 @@ def of_keys(line: TlsLine, number: int = 20_000) -> TlsLine:
     return line
 
 
-def of_an_end(line: TlsLine, number: int) -> TlsLine:
+def of_an_end(line: TlsLine, number: int = 20_000) -> TlsLine:
     """Has a last request ready, and changes of keys that the server finds when it ends the connection."""
     line.tls.write(request("GET /livez", "Connection: close"))
     return of_keys(line, number)
 
 
-def records(address) -> None:
-    said(of_records(TlsLine(address).shake_hands()))
+def says(words):
+    """Sends all that is taken of what `words` has ready, and goes."""
 
+    def say(address) -> None:
+        line = words(TlsLine(address).shake_hands())
+        with suppress(OSError):
+            line.send()
+        line.end()
 
-def keys(address) -> None:
-    said(of_keys(TlsLine(address).shake_hands()))
-
-
-def keys_behind_a_last_request(address) -> None:
-    said(of_an_end(TlsLine(address).shake_hands(), 20_000))
-
-
-def said(line: TlsLine) -> None:
-    """Sends all that is taken, and goes."""
-    with suppress(OSError):
-        line.send()
-    line.end()
+    return say
 
 
 def handshakes(address) -> None:
@@ -164,9 +157,9 @@ def renegotiations(address) -> None:
 
 HELLO = b"\x16\x03\x01"
 TLS_CALLERS = {
-    "records of one byte": records,
-    "changes of keys": keys,
-    "changes of keys behind a last request": keys_behind_a_last_request,
+    "records of one byte": says(of_records),
+    "changes of keys": says(of_keys),
+    "changes of keys behind a last request": says(of_an_end),
     "handshakes": handshakes,
     "handshakes with a large group": handshakes_of(b"ffdhe8192"),
     "handshakes with another curve": handshakes_of(b"secp521r1"),

@@ -105,16 +105,6 @@ def test_the_limit_is_that_of_the_file_that_comes_with_the_program():
 
 
 @simulated()
-async def test_pods_that_wait_are_counted_until_they_start(world):
-    seen = Watched(world)
-    await seen.broken()
-    assert (seen.witness.waiting(A), seen.witness.waiting(B)) == (1, 0)
-    assert seen.witness.all_waiting == 1
-    await seen.clock.sleep(60)
-    assert seen.witness.all_waiting == 0
-
-
-@simulated()
 async def test_a_pod_that_the_watchdog_deletes_is_told_with_what_it_would_have_waited(world):
     seen = Watched(world)
     name = await seen.broken()

@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from app.core.model import workloads as ann
 from app.simulation.traffic import Host
 from tests.support.harness import SHOOT
 
@@ -56,23 +55,6 @@ async def test_no_absence_of_storage_goes_unnoticed_between_probes(lab):
         await harness.kill()
 
 
-async def test_a_single_late_lease_that_is_no_candidate_costs_nodes_once_in_five_minutes(harness):
-    harness.faults.kubelet_dead(SHOOT, "node-3")
-    harness.world.delete_machine(SHOOT, "machine-3")
-    harness.world.patch(SHOOT, "cluster-autoscaler", {"metadata": {"labels": {"x": "y"}}})
-    await harness.run(60)
-    harness.world.requests.reset()
-    await harness.run(1200)
-    assert harness.world.requests.total(Host.SHOOT, "list", "nodes") <= 5
-
-
-async def test_under_protection_nodes_are_read_every_30_s(harness):
-    async with harness.under_protection():
-        harness.world.requests.reset()
-        await harness.run(300)
-        assert 9 <= harness.world.requests.total(Host.SHOOT, "list", "nodes") <= 11
-
-
 async def test_the_confirming_reading_comes_by_a_connection_of_its_own(harness):
     harness.world.requests.reset()
     with harness.faults.path_cut(SHOOT):
@@ -81,18 +63,3 @@ async def test_the_confirming_reading_comes_by_a_connection_of_its_own(harness):
     nodes = harness.world.requests.total(Host.SHOOT, "list", "nodes")
     assert harness.world.requests.connections[SHOOT] == nodes + 1
     assert leases >= 3, "the look's, again after its Nodes, and the confirming one"
-
-
-@pytest.mark.parametrize(("replicas", "fewest", "most"), [(0, 0, 0), (1, 3, 4)])
-async def test_an_outage_of_a_shoot_that_is_ignored_needs_nodes_only_to_say_that_it_is_unprotected(
-    harness, replicas, fewest, most
-):
-    """Nothing would be written on the verdict; where all is at 0 there is nothing to be told either."""
-    ignored = {"metadata": {"annotations": {ann.IGNORE_SCALING: "true"}}}
-    for name in ("kube-controller-manager", "machine-controller-manager", "cluster-autoscaler"):
-        harness.world.patch(SHOOT, name, {**ignored, "spec": {"replicas": replicas}})
-    await harness.run(60)
-    with harness.faults.path_cut(SHOOT):
-        await harness.run(120)
-    assert fewest <= harness.world.requests.total(Host.SHOOT, "list", "nodes") <= most
-    assert harness.world.requests.live(Host.SEED) == 0

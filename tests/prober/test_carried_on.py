@@ -7,7 +7,7 @@ import pytest
 
 from app.core import errors
 from app.core.model import workloads as ann
-from app.core.model.probing import ShootState, VerdictReason
+from app.core.model.probing import VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.traffic import Trouble
 from tests.prober.people import DOWN, REQUEST, UP, Operator, again, with_operator
@@ -81,20 +81,6 @@ async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(operator, af
     await following.run(5)
     carried = following.operation(name)
     assert (carried.phase, carried.author) == (OperationPhase.DONE, "unknown")
-
-
-async def test_killed_in_mid_run_what_the_first_leader_saw_stays(slow):
-    name = slow.request("Down")
-    await slow.run(3)
-    before = slow.status_of()
-    assert [each.get("before") for each in before["steps"]] == [1, 1, 1]
-    await slow.kill()
-    following = again(slow)
-    await following.until(lambda: slow.status_of() != before)
-    assert slow.phase() == "Running"
-    status = await finished(following, name, within=90)
-    is_true(status, before, following)
-    assert [(each["before"], each["after"]) for each in status["steps"]] == [(1, 0)] * 3
 
 
 @pytest.mark.parametrize("after", [*BOUNDARIES[::2], 1.0, 5.0, 29.9, 30.1, 31.0])
@@ -188,16 +174,6 @@ async def test_cancelled_at_any_point_nothing_is_written_after_that_and_nothing_
     sizes: list[Any] = [each.patch.get("spec") for each in operator.writes() if each.at > sent]
     assert not [size for size in sizes if size is not None and not size["replicas"]]
     await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
-
-
-async def test_one_that_was_deleted_while_nobody_led_is_not_carried_on(slow):
-    slow.request("Down")
-    await slow.until(lambda: slow.writes(MCM))
-    await slow.kill()
-    slow.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
-    following = again(slow)
-    await following.until(lambda: following.replicas() == (1, 1, 1), within=120)
-    assert not following.writes(KCM)
 
 
 # A change of leader.
@@ -338,25 +314,3 @@ async def test_one_of_a_shoot_that_is_not_probed_any_more_is_cancelled_and_says_
     assert ended["phase"] == "Cancelled"
     assert "not probed" in str(ended["message"])
     assert not following.writes(KCM)
-
-
-async def test_one_that_was_carried_on_just_before_the_probing_ended_is_cancelled(slow):
-    began = await slow.scale_down_the_first_level()
-    await slow.kill()
-    following = again(slow)
-    await following.until(lambda: following.told("FlowStarted"))
-    slow.faults.hibernated(SHOOT)
-    await following.done()
-    assert following.operation(began.id).phase is OperationPhase.CANCELLED
-    assert not following.writes(KCM)
-
-
-async def test_a_forced_one_of_a_shoot_that_is_not_probed_is_carried_on(operator):
-    operator.faults.hibernated(SHOOT)
-    await operator.until(lambda: not operator.runs())
-    began = await operator.scale(DOWN, force=True)
-    await operator.kill()
-    following = again(operator)
-    await finished(following, began.id)
-    assert following.replicas() == (0, 0, 0)
-    assert following.state() is ShootState.NOT_PROBED

@@ -142,14 +142,6 @@ async def test_a_shoot_without_secret_from_the_start_is_failing_and_recovers(lab
     assert harness.state() is ShootState.HEALTHY
 
 
-async def test_credentials_that_fail_do_not_end_an_active_protection(harness):
-    async with harness.under_protection():
-        with harness.faults.kubeconfig_absent(SHOOT):
-            await harness.run(300)
-            assert harness.replicas() == (0, 0, 0)
-            assert harness.state() is ShootState.PROTECTED
-
-
 async def test_no_token_appears_in_what_is_told(harness):
     harness.world.shoot(SHOOT).retire(until=harness.now)
     harness.faults.kubeconfig_refused(SHOOT)

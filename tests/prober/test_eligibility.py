@@ -7,7 +7,7 @@ from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
 from app.simulation.store import ObjectKey
-from tests.support.harness import GARDENER, KCM, MCM, SHOOT
+from tests.support.harness import GARDENER, KCM, MCM, SHOOT, operation
 
 PROTECTED = {
     "metadata": {"annotations": {ann.MELTDOWN: "", ann.REPLICAS: "2"}},
@@ -15,18 +15,12 @@ PROTECTED = {
 }
 
 
-def operation(kind, state, at=0.0):
-    return {
-        "status": {"lastOperation": {"type": kind, "state": state, "lastUpdateTime": rfc3339(at)}}
-    }
-
-
 def empty(lab, last=None, **options):
     """A shoot whose last operation is `last`, and a prober on it."""
     world = lab.world()
     world.add_shoot(SHOOT, **options)
     if last is not None:
-        world.patch_cluster(SHOOT, operation(*last))
+        world.patch_cluster(SHOOT, operation(last[0], 0.0, last[1]))
     return world
 
 
@@ -161,24 +155,6 @@ async def test_a_changed_grace_is_taken_at_the_next_probe_without_losing_state(h
         assert harness.replicas() == (1, 1, 1)
         await harness.run(60)
         assert harness.replicas() == (0, 0, 0)
-
-
-async def test_changed_node_conditions_are_taken_at_the_next_probe(harness):
-    world = harness.world
-    await harness.run(60)
-    for number in range(8):
-        condition = [{"type": "Ready", "status": "True"}, {"type": "Frozen", "status": "True"}]
-        world.patch_node(SHOOT, f"node-{number}", {"status": {"conditions": condition}})
-    world.patch_cluster(SHOOT, pool("Frozen"))
-    await harness.run(30)
-    with world.faults.path_cut(SHOOT, nodes=[f"node-{n}" for n in range(8)]):
-        await harness.run(120)
-        assert harness.replicas() == (1, 1, 1), "none of the expired ones is a candidate"
-
-
-def pool(*conditions):
-    worker = {"name": "worker", "machineControllerManager": {"nodeConditions": list(conditions)}}
-    return {"spec": {"provider": {"workers": [worker]}}}
 
 
 async def test_a_shoot_that_joins_is_probed_and_one_that_leaves_is_not(lab):

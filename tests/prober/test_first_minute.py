@@ -2,34 +2,17 @@
 
 import pytest
 
-from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState, VerdictReason
-from tests.support.harness import KCM, SHOOT
-
-
-def operation(kind, at):
-    last = {
-        "type": kind,
-        "state": "Succeeded",
-        "lastUpdateTime": None if at is None else rfc3339(at),
-    }
-    return {"status": {"lastOperation": last}}
-
-
-async def joining(lab, kind="Create", ago=0.0, **options):
-    """A shoot that joins a running prober with its last operation `ago` seconds before, and its nodes cut."""
-    world = lab.world()
-    harness = lab.prober(world, **options)
-    await harness.run(30)
-    world.add_shoot(SHOOT)
-    at = None if ago is None else harness.now - ago
-    world.patch_cluster(SHOOT, operation(kind, at))
-    await harness.until(harness.probes)
-    return harness
+from tests.support.harness import KCM, SHOOT, operation
 
 
 async def test_observation_starts_at_once_and_only_scaling_is_held_back(lab):
-    harness = await joining(lab, initial_delay=100.0)
+    world = lab.world()
+    harness = lab.prober(world, initial_delay=100.0)
+    await harness.run(30)
+    world.add_shoot(SHOOT)
+    world.patch_cluster(SHOOT, operation("Create", harness.now))
+    await harness.until(harness.probes)
     begun = harness.now
     await harness.run(1)
     assert harness.status().probes >= 1

@@ -172,14 +172,6 @@ async def test_a_closed_gate_holds_back_no_scale_down_that_a_person_asks_for(lab
     assert operator.replicas() == (0, 0, 0)
 
 
-async def test_a_gate_that_closes_ends_no_run_of_a_person(lab, gate):
-    operator = await by_hand(lab, gate, dependents=SLOW_KCM)
-    began = await operator.scale_down_the_first_level()
-    gate.close()
-    assert (await operator.ended(began.id)).phase is OperationPhase.DONE
-    assert operator.replicas() == (0, 0, 0)
-
-
 async def test_endpoint_probes_live_as_long_as_the_shoot_is_probed(harness, gate):
     assert gate.probed == {SHOOT}
     harness.faults.hibernated(SHOOT)

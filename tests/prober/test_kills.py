@@ -86,23 +86,6 @@ async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(la
     assert second.state() is ShootState.HEALTHY
 
 
-@pytest.mark.parametrize("lag", [0.0, 0.005, 0.01, 0.015, 0.02, 1.0])
-async def test_two_instances_that_act_at_once_lose_no_saved_count(lab, lag):
-    world = stage_world(lab)
-    first = lab.prober(world, dependents=WITH_ETCD)
-    await first.run(lag)
-    second = lab.prober(world, dependents=WITH_ETCD)
-    for _ in range(3):
-        await first.run(60)
-        with world.faults.path_cut(SHOOT):
-            await first.run(60)
-            assert not any(counts(world).values())
-            assert nothing_lost(world)
-        await first.run(150)
-        assert counts(world) == COUNTS
-    assert second.state() is ShootState.HEALTHY
-
-
 async def test_two_instances_whose_watches_lag_lose_no_saved_count(lab):
     """What each decides on is up to 3 s old: only the resourceVersion saves the count."""
     world = lab.world(watch_delay=3.0)
@@ -232,15 +215,6 @@ async def test_a_standby_that_rests_for_a_moment_forgets_nothing(lab):
         await standby.run(3)
         leadership.become(leading=True)
         await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=8)
-
-
-async def test_a_standby_stops_looking_when_the_lease_moves_again(lab):
-    world, leadership, standby = await probing_standby(lab)
-    leadership.become(leading=False, may_probe=False)
-    await standby.run(1)
-    world.requests.reset()
-    await standby.run(120)
-    assert world.requests.live() == 0
 
 
 async def test_a_standby_counts_no_protection_that_the_leader_began(lab):

@@ -5,7 +5,7 @@ import pytest
 from app.core.model.overrides import Scope
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from tests.prober.people import DOWN, GARDEN, UP, newer_version, with_operator
+from tests.prober.people import GARDEN, newer_version, with_operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
 
 SLOW_MCM = changed(MCM, scale_up=ScalePolicy(1, initial_delay=300.0))
@@ -149,30 +149,6 @@ async def test_a_scale_down_is_held_where_a_stale_watch_cannot_be_read_live(oper
         assert operator.reason() is VerdictReason.SEED_STALE
         fault.lift()
         await operator.until(lambda: operator.writes(KCM), within=60)
-
-
-# A hold.
-
-
-@pytest.mark.parametrize("direction", [UP, DOWN])
-async def test_a_hold_keeps_the_verdicts_from_being_acted_on(operator, direction):
-    operation = await operator.scale(direction)
-    await operator.done()
-    replicas = operator.replicas()
-    with operator.faults.path_cut(SHOOT):
-        await operator.run(120)
-        assert operator.reason() is VerdictReason.HELD
-        assert operator.replicas() == replicas
-    assert operator.operation(operation.id).direction is direction
-
-
-async def test_when_a_hold_ends_the_verdict_is_acted_on_at_once(operator):
-    await operator.scale(DOWN, hold=100)
-    await operator.done()
-    assert operator.replicas() == (0, 0, 0)
-    began = operator.now
-    at = await operator.until(lambda: operator.world.replicas(SHOOT, KCM) == 1, within=150)
-    assert 90 < at - began < 102
 
 
 # What comes in between.

@@ -62,16 +62,6 @@ async def test_what_does_not_answer_holds_an_outage_for_its_reason(
         assert not harness.writes()
 
 
-async def test_nodes_that_cannot_be_read_hold_a_scale_down(harness):
-    with (
-        harness.faults.path_cut(SHOOT),
-        harness.faults.forbidden(SHOOT, "list", "nodes"),
-    ):
-        await harness.run(120)
-        assert harness.decision().verdict is Verdict.HOLD
-        assert not harness.writes()
-
-
 async def test_a_failed_contact_is_a_failed_probe(lab):
     world = lab.with_shoot()
     harness = lab.prober(world, probe_interval=30.0)
@@ -97,18 +87,6 @@ async def test_a_429_holds_and_is_heeded_for_its_retry_after_up_to_60_seconds(
     assert harness.world.requests.total(Host.SHOOT) == 0
     await harness.run(0.5)
     assert harness.world.requests.total(Host.SHOOT) > 0
-
-
-async def test_no_wake_breaks_the_wait_of_a_429(harness):
-    throttled = harness.faults.throttled(SHOOT, 30.0)
-    await harness.until(lambda: harness.reason() is VerdictReason.THROTTLED)
-    throttled.lift()
-    harness.world.requests.reset()
-    harness.leadership.become(leading=False)
-    harness.leadership.become(leading=True)
-    harness.faults.rotate_token(SHOOT)
-    await harness.run(28)
-    assert harness.world.requests.total(Host.SHOOT) == 0
 
 
 async def test_a_single_429_makes_no_gap(harness):

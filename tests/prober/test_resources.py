@@ -19,15 +19,6 @@ async def with_etcd(lab):
     return await lab.healthy(shoot={"replicas": replicas}, dependents=WITH_ETCD)
 
 
-@pytest.mark.parametrize("value", ["1", "t", "T", "true", "True", "TRUE"])
-async def test_ignore_scaling_leaves_a_resource_alone_in_an_outage(harness, value):
-    harness.annotate(KCM, ignore_scaling=value)
-    with harness.faults.path_cut(SHOOT):
-        await harness.run(120)
-        assert harness.replicas() == (1, 0, 0)
-        assert not harness.writes(KCM)
-
-
 async def test_a_resource_at_0_without_keys_is_scaled_up_at_two_verdicts_15_s_apart(harness):
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     at = harness.now

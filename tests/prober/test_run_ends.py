@@ -118,15 +118,6 @@ async def test_lost_leadership_ends_a_run_and_its_waits_at_once(harness, again):
         assert harness.replicas() == (1, 1, 1)
 
 
-async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(lab):
-    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
-    with harness.faults.path_cut(SHOOT):
-        await harness.until(lambda: harness.writes(MCM))
-        harness.leadership.become(leading=False)
-        await harness.run(120)
-        assert not harness.writes(KCM)
-
-
 async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_go(lab):
     harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
     with harness.faults.path_cut(SHOOT):
@@ -158,16 +149,6 @@ async def test_a_hold_of_a_write_that_waits_for_readiness_ends_nothing(harness):
         with harness.faults.api_down(SHOOT):
             await harness.run(20)
             assert harness.state() is ShootState.RECOVERING
-
-
-async def test_a_level_that_waits_for_the_verdict_lets_no_other_one_write_either(lab):
-    harness = await lab.healthy(dependents=changed(MCM, scale_down=ScalePolicy(0, initial_delay=6)))
-    with harness.faults.path_cut(SHOOT):
-        await harness.until(lambda: harness.told("FlowStarted"))
-        with harness.faults.api_down(SHOOT):
-            await harness.run(40)
-            assert not harness.writes(MCM)
-            assert not harness.writes(KCM)
 
 
 async def test_the_probe_loop_never_waits_for_a_run(harness):
@@ -354,26 +335,3 @@ async def test_what_fails_later_is_no_failure_of_the_scaling_run(harness):
     assert harness.world.dependent(SHOOT, KCM).ready == 0
     assert harness.state() is ShootState.HEALTHY
     assert scaling(harness)[0] == "True"
-
-
-async def test_a_way_down_that_failed_is_over_with_the_outage(harness):
-    with harness.faults.patch_forbidden():
-        with harness.faults.path_cut(SHOOT):
-            await harness.until(lambda: harness.told("ScalingFailed"), within=60)
-            await harness.run(10)
-            assert scaling(harness)[0] == "False"
-        await harness.run(60)
-    assert harness.state() is ShootState.HEALTHY
-
-
-async def test_a_dependent_that_is_missing_is_a_failure_until_it_is_there(lab):
-    harness = await lab.healthy(dependents=changed(CA, optional=False))
-    await harness.survive_an_outage()
-    harness.world.delete(SHOOT, CA)
-    await harness.until(lambda: harness.told("ScalingFailed"), within=200)
-    await harness.run(60)
-    assert harness.state() is ShootState.FAILING
-    harness.world.add_dependent(SHOOT, CA, 1)
-    await harness.run(30)
-    assert harness.state() is ShootState.HEALTHY
-    assert [harness.world.replicas(SHOOT, ref) for ref in (KCM, MCM, CA)] == [1, 1, 1]

@@ -24,14 +24,6 @@ async def test_there_is_no_get_before_the_first_patch(harness):
     assert harness.world.requests.live(Host.SEED) == 3
 
 
-async def test_levels_go_in_ascending_order_and_all_of_one_level_at_once(harness):
-    harness.faults.path_cut(SHOOT)
-    await harness.protect()
-    (mcm,), (ca,), (kcm,) = harness.writes(MCM), harness.writes(CA), harness.writes(KCM)
-    assert mcm.at == ca.at
-    assert kcm.at > mcm.at
-
-
 async def test_the_next_level_does_not_wait_until_the_pods_are_gone(lab):
     harness = await lab.healthy(lab.world(pace=PodPace(gone=25.0)))
     with harness.faults.path_cut(SHOOT):

@@ -129,22 +129,6 @@ async def test_a_delay_ends_in_a_verdict_that_is_still_current_or_in_nothing(har
         assert harness.replicas() == (1, 0, 0)
 
 
-async def test_an_optional_resource_that_is_gone_is_skipped_on_the_way_up(harness):
-    await harness.survive_an_outage()
-    harness.world.delete(SHOOT, CA)
-    await harness.until(lambda: ups(harness, MCM), within=90)
-    await harness.until(lambda: harness.state() is ShootState.HEALTHY)
-    assert not harness.told("ScalingFailed")
-
-
-async def test_a_conflict_on_the_way_up_rereads_and_decides_again(harness):
-    await harness.survive_an_outage()
-    with harness.faults.watch_stalled(Watched.DEPENDENTS):
-        harness.world.patch(SHOOT, KCM, {"metadata": {"annotations": {ann.REPLICAS: "5"}}})
-        await harness.until(lambda: ups(harness, KCM))
-        assert harness.world.replicas(SHOOT, KCM) == 5
-
-
 async def test_a_silent_watch_of_dependents_does_not_hold_up_the_way_up(harness):
     """What the watch does not show is read live."""
     await harness.survive_an_outage()

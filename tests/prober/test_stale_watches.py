@@ -111,17 +111,6 @@ async def test_a_stale_watch_of_dependents_is_never_needed(lab):
         assert harness.world.requests.live(Host.SEED, "patch") == 3
 
 
-async def test_a_watch_that_is_silent_for_less_than_90_s_is_trusted(lab):
-    harness = await stale(lab)
-    for watch in ("clusters", "secrets", "machines"):
-        harness.faults.watch_stalled(Watched(watch))
-    await harness.run(30)
-    harness.world.requests.reset()
-    with harness.faults.path_cut(SHOOT):
-        await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 0)
-        assert harness.world.requests.live(Host.SEED) == 3
-
-
 @pytest.mark.parametrize("how", ["hibernated", "deleted", "migrating", "cluster_gone"])
 async def test_a_shoot_that_is_no_longer_probed_is_not_scaled_though_the_watch_has_not_heard(
     lab, how

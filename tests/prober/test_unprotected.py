@@ -2,11 +2,9 @@
 
 import pytest
 
-from app.core.metrics import Metrics
 from app.core.model import workloads as ann
 from app.core.model.overrides import Scope
 from app.core.model.probing import ShootState, VerdictReason
-from app.prober.gauges import StateCounts
 from app.simulation.traffic import Trouble
 from tests.prober.people import UP, Operator, again
 from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM
@@ -30,13 +28,6 @@ def shown(operator):
     """State and reason as everybody sees them."""
     status = operator.status()
     return status.state, status.reason
-
-
-def counted(operator):
-    """Shoots in each state, as `dwd_shoots` has them."""
-    registry = operator.prober.registry
-    _, states = StateCounts(Metrics(), registry.summaries).collect()
-    return {each.labels["state"]: each.value for each in states.samples}
 
 
 async def ignore(operator, *refs, patch=IGNORED):
@@ -89,14 +80,6 @@ async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_ever
     assert operator.condition("LeasesRenewed").status == "True"
 
 
-async def test_the_word_is_counted_from_the_start_with_0(operator):
-    assert counted(operator)["Unprotected"] == 0
-    await operator.pause()
-    with operator.faults.path_cut(SHOOT):
-        await operator.run(40)
-        assert counted(operator)["Unprotected"] == 1
-
-
 async def test_a_shoot_that_shrinks_to_nothing_while_it_is_well_stays_healthy(operator):
     await operator.pause()
     for number in range(10):
@@ -136,13 +119,6 @@ async def test_a_pause_in_the_middle_of_a_scale_down_leaves_it_unprotected(lab):
 
 
 # Ignore-scaling.
-
-
-async def test_ignore_scaling_of_all_that_exists_is_that_of_all(operator):
-    operator.world.delete(SHOOT, CA)
-    await ignore(operator, KCM, MCM)
-    with operator.faults.path_cut(SHOOT):
-        await operator.until(lambda: shown(operator) == (ShootState.UNPROTECTED, "Ignored"), 45)
 
 
 async def test_late_leases_that_do_not_count_leave_no_ignored_shoot_unprotected(operator):

@@ -12,7 +12,6 @@ from app.core.clock import Clock
 from app.core.config.settings import DemoSettings
 from app.core.kube.election import SoleOwner
 from app.core.metrics import Metrics
-from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.policy import Loop
 from app.core.model.weeding import WeederPolicy
 from app.core.reporting.notices import NoticeBus
@@ -25,6 +24,7 @@ from app.simulation.memory import MemoryPlace
 from app.simulation.process import SimulatedProcess
 from app.simulation.server import MemoryServers
 from tests.support.harness import GARDENER, SHOOT
+from tests.support.weeding import GARDENER_WEEDER
 
 FREE = "127.0.0.1:0"
 SERVERS = ("health", "metrics", "API")
@@ -33,18 +33,7 @@ PROBER, WEEDER, BOTH = (Loop.PROBER,), (Loop.WEEDER,), tuple(Loop)
 FLOW_LIMIT, WHOLE = 0.7, 2.0
 """Seconds that a stop waits for the loops, and those that it takes at most."""
 SERVICE = "kube-apiserver"
-WEEDING = WeederPolicy(
-    {
-        SERVICE: (
-            LabelSelector(
-                (
-                    Requirement("gardener.cloud/role", Operator.IN, frozenset({"controlplane"})),
-                    Requirement("role", Operator.NOT_IN, frozenset({"main", "apiserver"})),
-                )
-            ),
-        )
-    }
-)
+WEEDING = WeederPolicy({SERVICE: GARDENER_WEEDER.services[SERVICE]})
 """Gardener's: all of a control plane waits for kube-apiserver, but etcd and itself."""
 
 

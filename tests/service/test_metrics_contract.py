@@ -38,10 +38,7 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
     "dwd_shoots": (GAUGE, {"state": set(ShootState)}),
     "dwd_probes_total": (
         COUNTER,
-        {
-            **PROBE,
-            "result": {"success", "failure", "error", "throttled"},
-        },
+        PROBE | {"result": {"success", "failure", "error", "throttled"}},
     ),
     "dwd_probe_duration_seconds": (HISTOGRAM, PROBE),
     "dwd_probe_lag_seconds": (HISTOGRAM, {}),

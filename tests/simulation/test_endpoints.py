@@ -95,26 +95,6 @@ async def test_a_slice_that_somebody_deletes_is_written_anew(world, clock):
 
 
 @in_a_world
-async def test_slices_can_be_gone_for_a_while(world, clock):
-    add(world)
-    with world.faults.slices_gone(A, "server"):
-        await clock.sleep(60)
-        assert world.slices(A, "server") == ()
-    assert world.served(A, "server")
-
-
-@in_a_world
-async def test_readiness_that_is_not_told_counts_as_ready(world, clock):
-    add(world)
-    world.faults.service_unready(A, "server")
-    await clock.sleep(1)
-    with world.faults.readiness_untold(A, "server"):
-        assert [each["conditions"] for each in raw(world)[0]["endpoints"]] == [{}, {}]
-        assert world.served(A, "server")
-    assert not world.served(A, "server")
-
-
-@in_a_world
 async def test_the_slices_of_a_service_that_is_deleted_go(world, clock):
     add(world)
     world.store.delete(ObjectKey("Service", A, "server"))
@@ -139,20 +119,3 @@ async def test_a_service_flaps_until_that_is_lifted(world, clock, every):
         assert world.served(A, "server")
         await clock.sleep(every)
     assert all(pod.ready_since for pod in world.pods(A))
-
-
-@in_a_world
-async def test_a_pod_that_has_no_node_yet_has_no_endpoint_even_if_it_is_made_to_crash(world, clock):
-    add(world, 1)
-    (pod,) = world.pods(A)
-    world.delete_pod(A, pod.name)
-    for _ in range(200):
-        world.crash_looped(A, "server", 7)
-        world.faults.slices_gone(A, "server").lift()
-        await clock.sleep(0.01)
-    bound = {
-        each["metadata"]["name"]
-        for each in world.store.list("Pod", A)
-        if "nodeName" in each["spec"]
-    }
-    assert ready(world).keys() <= bound

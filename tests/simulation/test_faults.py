@@ -18,7 +18,6 @@ from app.simulation import manifests
 from app.simulation.actors import KCM
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
-from app.simulation.store import ObjectKey
 from app.simulation.traffic import ConnectionLoss, Trouble
 from tests.simulation.worlds import connect, simulated
 
@@ -41,14 +40,6 @@ def both(world, *namespaces, nodes=4):
     return made
 
 
-def secret_of(route):
-    return ObjectKey(
-        "Secret",
-        A,
-        manifests.SECRET_NAME if route is INTERNAL else manifests.EXTERNAL_SECRET_NAME,
-    )
-
-
 def other(route):
     return EXTERNAL if route is INTERNAL else INTERNAL
 
@@ -58,39 +49,11 @@ async def version(world, route, namespace=A, within=5.0):
 
 
 @simulated()
-@pytest.mark.parametrize("how", list(ConnectionLoss))
-async def test_where_all_nodes_are_cut_off_so_is_the_external_route(world, how):
-    made = both(world)
-    with made.faults.path_cut(A, how=how):
-        with pytest.raises(Unreachable):
-            await version(made, EXTERNAL)
-        assert await version(made, INTERNAL)
-        await world.clock.sleep(120)
-        assert len(made.not_ready_nodes(A)) == 4
-    assert await version(made, EXTERNAL)
-
-
-@simulated()
 @pytest.mark.parametrize("some", [{"fraction": 0.5}, {"zone": "zone-a"}, {"nodes": ["node-0"]}])
 async def test_where_some_nodes_are_cut_off_the_load_balancer_is_there(world, some):
     made = both(world)
     with made.faults.path_cut(A, **some):
         assert await version(made, EXTERNAL)
-
-
-@simulated()
-async def test_a_seed_without_its_way_out_reaches_nobody_while_all_nodes_are_well(world):
-    made = both(world, A, B)
-    with made.faults.seed_network_cut():
-        for namespace in (A, B):
-            with pytest.raises(Unreachable):
-                await version(made, EXTERNAL, namespace)
-            assert await version(made, INTERNAL, namespace)
-        await world.clock.sleep(120)
-        assert not made.not_ready_nodes(A)
-        assert made.shoot(A).api.loss(EXTERNAL) is ConnectionLoss.SWALLOWED
-        assert made.shoot(A).api.loss(INTERNAL) is None
-    assert await version(made, EXTERNAL)
 
 
 def meets(**trouble):
@@ -140,18 +103,6 @@ async def test_a_name_that_is_gone_is_told_from_a_path_that_is_dead(world):
             await version(made, EXTERNAL)
         assert await version(made, INTERNAL)
     assert await version(made, EXTERNAL)
-
-
-@simulated()
-async def test_a_rotation_reaches_both_secrets(world):
-    made = both(world)
-    for rotate in (made.faults.rotate_token, made.faults.rotate_ca):
-        before = [made.store.get(secret_of(route))["data"] for route in Route]
-        rotate(A)
-        after = [made.store.get(secret_of(route))["data"] for route in Route]
-        assert all(old != new for old, new in zip(before, after, strict=True))
-        for route in Route:
-            assert await version(made, route)
 
 
 @simulated()

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.simulation.shoot import Fleet, NodeClock
+from app.simulation.shoot import Fleet
 from app.simulation.traffic import Renewal
 
 
@@ -107,35 +107,3 @@ def test_a_renewal_that_was_held_arrives_with_the_time_at_which_it_was_sent(alon
     alone.fleet.advance(16.5)
     assert 10 <= alone.times()[-1] <= 10.4
     assert alone.fleet.of("n").last == pytest.approx(16.25, abs=0.25)
-
-
-def test_a_dead_kubelet_renews_no_more_until_it_is_started_again(alone):
-    alone.fleet.advance(25)
-    alone.fleet.die("n")
-    alone.fleet.advance(200)
-    assert len(alone.times()) == 3
-    alone.fleet.revive("n", 200)
-    alone.fleet.advance(215)
-    assert alone.times()[3] == 200
-    assert len(alone.times()) == 5
-
-
-def test_absences_are_remembered_and_ordinary_renewals_are_not(alone):
-    alone.fleet.advance(25)
-    alone.fleet.cut(everybody)
-    alone.fleet.advance(100)
-    alone.fleet.mend(everybody)
-    alone.fleet.advance(400)
-    (gap,) = alone.fleet.of("n").gaps
-    assert 20 <= gap.begin <= 21
-    assert 100 <= gap.end <= 117.1
-
-
-def test_a_node_clock_jumps_and_drifts():
-    clock = NodeClock(5.0)
-    clock.step(-2.0)
-    assert clock.read(100.0) == 103.0
-    clock.drift(100.0, 0.01)
-    assert clock.read(200.0) == pytest.approx(204.0)
-    clock.drift(200.0, 0.0)
-    assert clock.read(1000.0) == pytest.approx(1004.0)

@@ -190,34 +190,6 @@ async def test_a_deleted_pod_is_terminating_for_its_grace_and_then_gone(world, c
 
 
 @in_a_world
-async def test_a_replica_set_makes_another_pod_while_the_old_one_ends(world, clock):
-    world.add_workload(client())
-    before = the_pod(world)
-    world.delete_pod(A, before.name)
-    await clock.sleep(0.3)
-    (after,) = [pod for pod in world.pods(A) if not pod.terminating]
-    assert (after.name != before.name, after.uid != before.uid) == (True, True)
-    assert after.owner == before.owner
-    await clock.sleep(10)
-    assert the_pod(world).uid == after.uid
-
-
-@in_a_world
-async def test_a_stateful_set_makes_one_of_the_same_name_when_the_old_one_is_gone(world, clock):
-    world.add_workload(server(owner=Owner.STATEFUL_SET))
-    before = the_pod(world, "server")
-    assert (before.name, str(before.owner)) == ("server-0", "StatefulSet/server")
-    world.delete_pod(A, "server-0")
-    await clock.sleep(0.9)
-    assert the_pod(world, "server").uid == before.uid
-    await clock.sleep(0.4)
-    after = the_pod(world, "server")
-    assert (after.name, after.uid != before.uid) == ("server-0", True)
-    await clock.sleep(4)
-    assert the_pod(world, "server").ready_since is not None
-
-
-@in_a_world
 async def test_nobody_makes_a_bare_pod_anew(world, clock):
     world.add_workload(client(owner=Owner.NOBODY))
     assert the_pod(world).owner is None

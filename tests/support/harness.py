@@ -8,6 +8,7 @@ from typing import Any
 
 from app.core.clock import Clock
 from app.core.model import workloads as ann
+from app.core.model.instants import rfc3339
 from app.core.model.overrides import API_VERSION
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.probing import Decision, ShootState, VerdictReason
@@ -50,6 +51,12 @@ def changed(ref: ResourceRef, **changes: object) -> tuple[DependentPolicy, ...]:
         replace(each, **changes) if each.ref == ref else each  # type: ignore[arg-type]  # a test's own words
         for each in GARDENER.dependents
     )
+
+
+def operation(kind: str, at: float, state: str = "Succeeded") -> dict[str, Any]:
+    """What a Cluster is patched with, so that this is the last operation of its Shoot."""
+    last = {"type": kind, "state": state, "lastUpdateTime": rfc3339(at)}
+    return {"status": {"lastOperation": last}}
 
 
 SLOW_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=60.0))

@@ -37,16 +37,6 @@ def most_in_a_second(times):
     return max(sum(at <= other < at + 1 - 1e-4 for other in times) for at in times)
 
 
-async def test_all_deletions_together_keep_to_the_budget(lab):
-    names, harness = many(lab, [10] * 12)
-    await all_back(harness, names)
-    await harness.run(10)
-    times = [each.at for each in harness.seed.sent]
-    assert len(times) == 120
-    assert most_in_a_second(times) == 20
-    assert times[-1] - times[0] < 6
-
-
 async def test_openings_and_pod_reads_keep_to_fifty_a_second(lab):
     names, harness = many(lab, [1] * 120)
     await harness.run(60)

@@ -12,23 +12,6 @@ def named(harness, workload):
     return pod
 
 
-async def test_a_pod_that_starts_between_judgement_and_deletion_is_not_deleted(lab):
-    harness = lab.control_plane(min_backoff_remaining=0.0)
-    with harness.world.faults.seed_trouble(SLOW_DELETIONS):
-        await harness.recover()
-        harness.world.crash_looped(NAMESPACE, SCHEDULER, 1, exited=harness.now - 9.0)
-        await harness.until(lambda: harness.seed.sent)
-        assert named(harness, SCHEDULER).containers[0].crash_loops
-        await harness.run(1.5)
-        assert not named(harness, SCHEDULER).containers[0].crash_loops
-        await harness.run(10)
-    assert len(harness.seed.sent) == 1
-    assert harness.names() == []
-    assert (
-        harness.count("dwd_weeder_pod_deletions_total", service=API.service, result="conflict") == 1
-    )
-
-
 async def test_a_pod_of_the_same_name_is_not_deleted_in_its_place(lab):
     """A StatefulSet makes the next one under the same name."""
     world = lab.world()

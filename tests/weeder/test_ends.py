@@ -24,14 +24,6 @@ async def slow(lab):
     return lab.control_plane(leadership=SetLeadership(), deletions_a_second=1.0)
 
 
-async def test_a_standby_deletes_nothing_and_opens_no_watch_of_pods(lab):
-    harness = lab.control_plane(leadership=SetLeadership(leading=False))
-    await harness.recover(*THREE, settle=60)
-    assert harness.seed.sent == []
-    assert harness.seed.most_watches == 0
-    assert harness.status().ready, "it follows the services all the same"
-
-
 async def test_when_leadership_is_lost_in_mid_recovery_nothing_is_sent_any_more(slow):
     await slow.recover(*THREE, settle=0.5)
     slow.environment.leadership.become(leading=False)
@@ -53,17 +45,6 @@ async def test_a_deletion_that_waits_to_be_sent_when_leadership_is_lost_is_not(h
         harness.leadership.run_out()
     await harness.run(10)
     assert harness.seed.sent == []
-
-
-async def test_when_leadership_is_won_back_the_recovery_is_taken_up(slow):
-    await slow.recover(*THREE, settle=0.5)
-    slow.environment.leadership.become(leading=False)
-    await slow.run(20)
-    slow.environment.leadership.become(leading=True)
-    await slow.run(5)
-    assert len(slow.names()) == 3
-    uids = [each.uid for each in slow.deleted()]
-    assert len(set(uids)) == 3
 
 
 async def test_a_clean_stop_finishes_what_was_sent_and_sends_nothing_more(slow):

@@ -25,19 +25,6 @@ async def test_when_a_pause_ends_the_pods_of_running_recoveries_are_judged_again
     assert not [each for each in harness.recovery().spared if each.reason is KeepReason.PAUSED]
 
 
-async def test_a_pause_in_mid_recovery_holds_what_is_still_queued(lab):
-    harness = lab.control_plane(deletions_a_second=1.0)
-    await harness.recover(
-        SCHEDULER, "cloud-controller-manager", "csi-driver-controller", settle=0.5
-    )
-    harness.pauses.pause(NAMESPACE)
-    await harness.run(30)
-    assert len(harness.names()) == 1
-    harness.pauses.resume(NAMESPACE)
-    await harness.run(3)
-    assert len(harness.names()) == 3
-
-
 async def test_a_pause_that_comes_right_before_a_deletion_is_sent_is_in_time(harness):
     harness.delay_deletions(2)
     await harness.recover(SCHEDULER)

@@ -31,17 +31,6 @@ async def test_a_change_within_a_burst_is_seen(harness):
     assert len(harness.names()) == 1
 
 
-async def test_a_slice_of_no_service_changes_nothing(harness):
-    await harness.run(5)
-    (only,) = harness.world.slices(*API)
-    body = harness.world.store.get(ObjectKey("EndpointSlice", NAMESPACE, only.name))
-    stray = {**body, "metadata": {"name": "stray", "namespace": NAMESPACE, "labels": {}}}
-    harness.world.store.create(ObjectKey("EndpointSlice", NAMESPACE, "stray"), stray)
-    fault = await harness.lose()
-    assert not harness.status().ready
-    fault.lift()
-
-
 async def test_a_service_that_nobody_configured_is_none_of_ours(lab):
     world = lab.world()
     world.add_workload(Workload(NAMESPACE, "other", service="other"))

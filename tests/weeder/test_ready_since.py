@@ -11,16 +11,6 @@ from tests.support.weeding import API, NAMESPACE
 from tests.weeder.test_start import GET, came_back, gap
 
 
-@pytest.mark.parametrize("watch_duration", [300.0, 90.0], ids=["weeded for", "left alone"])
-async def test_since_when_a_service_is_ready_is_known_after_a_start(lab, watch_duration):
-    """Nobody saw it come back: its pods have told it."""
-    world = await came_back(lab)
-    harness = lab.weeder(world, watch_duration=watch_duration)
-    await harness.run(3)
-    assert len(harness.recoveries()) == (watch_duration > 103)
-    assert harness.now - harness.status().since == pytest.approx(103, abs=2)
-
-
 async def test_a_wait_that_the_server_asks_for_is_waited_before_a_pod_is_read_again(lab):
     world = await came_back(lab)
     throttled = Trouble(throttled=True, retry_after=25.0, verbs=GET)

@@ -88,28 +88,6 @@ async def test_of_one_selector_the_server_selects(harness):
     assert harness.seed.watched == [GARDENER_WEEDER.services[API.service][0]]
 
 
-async def test_the_loss_of_the_service_ends_its_recovery(harness):
-    await harness.recover()
-    fault = await harness.lose()
-    harness.crash(SCHEDULER)
-    await harness.run(4)
-    assert harness.recovery().end is End.LOST
-    assert harness.seed.open_watches == 0
-    assert harness.names() == []
-    fault.lift()
-
-
-async def test_a_newer_recovery_replaces_the_one_that_runs(harness):
-    await harness.recover()
-    harness.weeder.registry.begin(API, Cause.ASKED, 60.0)
-    await harness.run(1)
-    newest, before = harness.recoveries()
-    assert before.end is End.REPLACED
-    assert newest.phase is Phase.WATCHING
-    assert newest.until - newest.due == 60
-    assert harness.seed.open_watches == 1
-
-
 async def test_a_watch_that_never_syncs_ends_with_its_time_and_says_what_it_suffers_from(harness):
     away = harness.world.faults.pod_watch_cut(PodWatched.PODS)
     await harness.recover(SCHEDULER, settle=20)

@@ -94,16 +94,6 @@ async def test_where_pods_may_not_be_listed_the_recovery_says_so_and_ends(harnes
     assert "cannot list pods" in harness.recovery().trouble
 
 
-async def test_a_429_is_asked_again_after_its_retry_after(harness):
-    throttled = Trouble(throttled=True, retry_after=7.0, verbs=DELETE)
-    with harness.world.faults.seed_trouble(throttled):
-        await harness.recover(SCHEDULER, settle=22.5)
-    assert gaps(harness) == [7, 7, 7]
-    await harness.run(7)
-    assert len(harness.names()) == 1
-    assert len({each.resource_version for each in harness.seed.sent}) == 1, "the same preconditions"
-
-
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -212,11 +202,6 @@ async def sent_for_two_services(lab, trouble, seconds):
         assert harness.watching(ETCD)
         assert harness.watching(API)
     return harness
-
-
-async def test_pauses_of_two_recoveries_of_one_pod_double_together(lab):
-    harness = await sent_for_two_services(lab, Trouble(throttled=True, verbs=DELETE), 65)
-    assert gaps(harness) == [1, 2, 4, 8, 16, 30]
 
 
 async def test_a_recovery_that_replaces_another_waits_as_long_as_that_would_have(harness):

@@ -94,16 +94,6 @@ async def test_a_process_that_was_frozen_knows_nothing_until_it_has_run_again(st
     assert told_of_gates(bench) == ["GateClosed", "GateOpened", "GateClosed"]
 
 
-async def test_one_target_that_is_well_keeps_it_open(bench_of):
-    bench = bench_of(POD_GATE, says=[FAILURE])
-    bench.handlers.say(SUCCESS, of="etcd-1")
-    await bench.start(pod("etcd-0"), pod("etcd-1"))
-    assert bench.closed() is None
-    bench.pods.remove("etcd-1")
-    assert bench.closed()
-    assert told_of_gates(bench) == ["GateClosed"]
-
-
 async def test_without_a_target_it_is_open_and_that_is_told_once_it_has_lasted(started):
     bench = await started(POD_GATE)
     assert bench.closed() is None

@@ -266,12 +266,3 @@ async def test_a_worker_that_crashes_again_and_again_is_no_flood(started, second
     crashes = bench.reasons.count("RunnerFailed")
     assert 1 <= crashes <= 6
     assert len(bench.handlers.runs) == crashes
-
-
-async def test_what_an_entry_says_is_of_the_run_that_gave_a_result_and_not_of_an_error(started):
-    bench = await started(pod_probe(), says=[SUCCESS, ERROR], pods=[pod()])
-    await bench.passes(16)
-    bench.pods.change(running=False)
-    (entry,) = bench.said()
-    assert (entry.result, entry.message) == (CachedResult.FAILURE, "it was Success")
-    assert round(entry.result_at - bench.began, 2) == 5.0

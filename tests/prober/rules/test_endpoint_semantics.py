@@ -76,23 +76,11 @@ RESULTS: dict[str, Any] = {
     "another container is alive": (LIVENESS, "FFF2", {}, WELL, False),
     "another container may have started": (STARTUP, "SSS2", {}, UNKNOWN, False),
     # in doProbe, lastResult and resultRun stay as they are
-    "what was seen in a row does not count for another container": (
-        READINESS,
-        "FF2",
-        {},
-        ILL,
-        False,
-    ),
-    "what was seen in a row goes on with another container": (READINESS, "FF2F", {}, ILL, True),
+    "a row does not count for another container": (READINESS, "FF2", {}, ILL, False),
+    "but it goes on with another container": (READINESS, "FF2F", {}, ILL, True),
     # in doProbe, c.State.Running == nil; 5: "is a Failure for Readiness, but no counted one"
     "a container that does not run fails for readiness": (READINESS, "Sx", {}, ILL, False),
-    "a counted failure counts no longer when the container stops": (
-        READINESS,
-        "FFFx",
-        {},
-        ILL,
-        False,
-    ),
+    "a counted failure counts no longer then": (READINESS, "FFFx", {}, ILL, False),
     # 5 names Readiness only; the kubelet sets a Failure for each type, and acts on none of them
     "one that does not run says nothing of life": (LIVENESS, "Sx", {}, WELL, True),
     "one that does not run says nothing of its start": (STARTUP, "x", {}, UNKNOWN, False),
@@ -116,13 +104,7 @@ RESULTS: dict[str, Any] = {
     "of what only reports it does not": (READINESS, "F", {}, ILL, False),
     "once it has a result, a gate's target may fail twice": (READINESS, "SFF", GATE, WELL, True),
     "and not three times": (READINESS, "SFFF", GATE, ILL, True),
-    "successes of a gate's target need their threshold": (
-        READINESS,
-        "SS",
-        GATE | THREE,
-        ILL,
-        False,
-    ),
+    "its successes need their threshold": (READINESS, "SS", GATE | THREE, ILL, False),
     "a success that does not count is no result": (READINESS, "SSF", GATE | THREE, ILL, True),
     "another container of a gate has no result again": (READINESS, "S2F", GATE, ILL, True),
 }

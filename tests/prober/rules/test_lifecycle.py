@@ -6,7 +6,7 @@ import pytest
 
 from app.core.model.shoots import ClusterView, LastOperation, ShootView, Undecodable, WorkerPool
 from app.prober.rules import lifecycle
-from app.prober.rules.lifecycle import LifecycleAction
+from app.prober.rules.lifecycle import Lifecycle, LifecycleAction
 from tests.prober.rules.facts import NOW
 
 SHOOT = ShootView(
@@ -14,125 +14,74 @@ SHOOT = ShootView(
 )
 
 
-def decide(deleting=False, **changes):
-    shoot = replace(SHOOT, **changes)
-    return lifecycle.decide(ClusterView("shoot--a--b", "1", shoot, deleting))
+STOP, KEEP = LifecycleAction.STOP, LifecycleAction.KEEP
+PROBE, UNKNOWN = LifecycleAction.PROBE, LifecycleAction.UNKNOWN
+DELETED = "the Cluster is being deleted"
+HIBERNATED = "the Shoot is hibernated or hibernating"
+MOVING = "the Shoot is moving to another seed"
 
 
-def operation(kind, state="Succeeded", at=NOW - 600):
-    return {"last_operation": LastOperation(kind, state, at)}
+def cluster(shoot=SHOOT, *, deleting=False, **changes):
+    changed = replace(shoot, **changes) if changes else shoot
+    return ClusterView("shoot--a--b", "1", changed, deleting)
 
 
-def test_a_cluster_that_is_gone_stops():
-    assert lifecycle.decide(None).action is LifecycleAction.STOP
-
-
-def test_a_cluster_that_is_being_deleted_stops_even_if_its_shoot_cannot_be_read():
-    found = lifecycle.decide(ClusterView("n", "1", Undecodable("cut"), deleting=True))
-    assert found.action is LifecycleAction.STOP
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"is_hibernated": True},
-        {"last_operation": None},
-        operation("Create", "Processing"),
-        operation("Create", "Error"),
-        operation("Restore", "Processing"),
-        operation("Delete", "Processing"),
-        {"is_hibernated": True, **operation("Reconcile", "Processing")},
-    ],
-)
-def test_does_not_start_unless_protection_is_active_and_a_running_prober_goes_on(changes):
-    found = decide(**changes)
-    assert found.action is LifecycleAction.KEEP
-    assert not found.runs(running=False, protected=False)
-    assert found.runs(running=False, protected=True)
-    assert found.runs(running=True, protected=False)
+def after(kind, state="Succeeded"):
+    return cluster(last_operation=LastOperation(kind, state, NOW - 600))
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("given", "action", "reason", "message"),
     [
-        operation("Reconcile", "Processing"),
-        operation("Reconcile", "Failed"),
-        operation("Reconcile", "Succeeded"),
-        operation("Create"),
-        operation("Restore"),
+        (None, STOP, "ClusterGone", "the Cluster is gone"),
+        (cluster(deleting=True), STOP, "Deleting", DELETED),
+        (cluster(Undecodable("cut"), deleting=True), STOP, "Deleting", DELETED),
+        (cluster(Undecodable("cut")), UNKNOWN, "Undecodable", "the Shoot cannot be read: cut"),
+        (cluster(replace(SHOOT, deleting=True)), STOP, "Deleting", "the Shoot is being deleted"),
+        (cluster(hibernation_enabled=True), STOP, "Hibernated", HIBERNATED),
+        (cluster(hibernation_enabled=True, is_hibernated=True), STOP, "Hibernated", HIBERNATED),
+        (after("Migrate"), STOP, "Migrating", MOVING),
+        (after("Migrate", "Processing"), STOP, "Migrating", MOVING),
+        (cluster(workers=()), STOP, "NoWorkers", "the Shoot has no workers"),
+        (cluster(is_hibernated=True), KEEP, "WakingUp", "the Shoot is waking up"),
+        (cluster(last_operation=None), KEEP, "NoOperation", "the Shoot has no last operation yet"),
+        (after("Create", "Processing"), KEEP, "CreateNotSucceeded", "Create is Processing"),
+        (after("Create", "Error"), KEEP, "CreateNotSucceeded", "Create is Error"),
+        (after("Restore", "Processing"), KEEP, "RestoreNotSucceeded", "Restore is Processing"),
+        (after("Delete", "Processing"), KEEP, "DeleteNotSucceeded", "Delete is Processing"),
+        (after("Create"), PROBE, "Eligible", "last operation Create Succeeded"),
+        (after("Restore"), PROBE, "Eligible", "last operation Restore Succeeded"),
+        (after("Reconcile"), PROBE, "Eligible", "last operation Reconcile Succeeded"),
+        (
+            after("Reconcile", "Processing"),
+            PROBE,
+            "Eligible",
+            "last operation Reconcile Processing",
+        ),
+        (after("Reconcile", "Failed"), PROBE, "Eligible", "last operation Reconcile Failed"),
     ],
 )
-def test_starts_or_keeps(changes):
-    found = decide(**changes)
-    assert found.action is LifecycleAction.PROBE
-    assert found.runs(running=False, protected=False)
+def test_what_a_cluster_asks_for_and_why(given, action, reason, message):
+    assert lifecycle.decide(given) == Lifecycle(action, reason, message)
 
 
 @pytest.mark.parametrize(
-    ("cluster", "reason", "message"),
+    ("action", "neither", "protected", "running"),
     [
-        (None, "ClusterGone", "the Cluster is gone"),
-        (
-            ClusterView("n", "1", SHOOT, deleting=True),
-            "Deleting",
-            "the Cluster is being deleted",
-        ),
-        (
-            ClusterView("n", "1", Undecodable("cut")),
-            "Undecodable",
-            "the Shoot cannot be read: cut",
-        ),
+        (PROBE, True, True, True),
+        (KEEP, False, True, True),
+        (UNKNOWN, False, False, True),
+        (STOP, False, False, False),
     ],
 )
-def test_what_a_cluster_says_is_told_with_its_reason(cluster, reason, message):
-    found = lifecycle.decide(cluster)
-    assert (found.reason, found.message) == (reason, message)
-
-
-STOP, KEEP, PROBE = LifecycleAction.STOP, LifecycleAction.KEEP, LifecycleAction.PROBE
-
-
-@pytest.mark.parametrize(
-    ("changes", "action", "reason", "message"),
-    [
-        ({"deleting": True}, STOP, "Deleting", "the Shoot is being deleted"),
-        (
-            {"hibernation_enabled": True},
-            STOP,
-            "Hibernated",
-            "the Shoot is hibernated or hibernating",
-        ),
-        (
-            {"hibernation_enabled": True, "is_hibernated": True},
-            STOP,
-            "Hibernated",
-            "the Shoot is hibernated or hibernating",
-        ),
-        (operation("Migrate"), STOP, "Migrating", "the Shoot is moving to another seed"),
-        (
-            operation("Migrate", "Processing"),
-            STOP,
-            "Migrating",
-            "the Shoot is moving to another seed",
-        ),
-        ({"workers": ()}, STOP, "NoWorkers", "the Shoot has no workers"),
-        ({"is_hibernated": True}, KEEP, "WakingUp", "the Shoot is waking up"),
-        ({"last_operation": None}, KEEP, "NoOperation", "the Shoot has no last operation yet"),
-        (operation("Create", "Error"), KEEP, "CreateNotSucceeded", "Create is Error"),
-        (operation("Restore"), PROBE, "Eligible", "last operation Restore Succeeded"),
-    ],
-)
-def test_what_a_shoot_asks_for_and_why(changes, action, reason, message):
-    found = lifecycle.decide(ClusterView("n", "1", replace(SHOOT, **changes)))
-    assert (found.action, found.reason, found.message) == (action, reason, message)
-    assert found.runs(running=True, protected=True) is (action is not STOP)
-
-
-@pytest.mark.parametrize("running", [True, False])
-def test_an_undecodable_shoot_keeps_what_is_and_says_why(running):
-    found = lifecycle.decide(ClusterView("n", "1", Undecodable("workers: not a list")))
-    assert found.runs(running=running, protected=True) is running
-    assert "workers: not a list" in found.message
+def test_whether_it_is_probed_may_depend_on_what_runs_and_on_whether_protection_is_active(
+    action, neither, protected, running
+):
+    found = Lifecycle(action, "Because", "it is so")
+    assert found.runs(running=False, protected=False) is neither
+    assert found.runs(running=False, protected=True) is protected
+    assert found.runs(running=True, protected=False) is running
+    assert found.runs(running=True, protected=True) is running
 
 
 # initialDelay

@@ -4,8 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.core.model import overrides
 from app.core.model.overrides import ObjectId, ScaleRequest
@@ -84,8 +82,9 @@ def test_a_request_that_is_allowed_begins_and_one_that_has_begun_is_carried_on()
 
 @pytest.mark.parametrize("request_", [PENDING, RUNNING, forced(PENDING), forced(RUNNING)])
 def test_while_nothing_is_known_of_the_shoot_everything_waits(request_):
-    assert step(request_, None) is RequestStep.WAIT
-    assert step(request_, None, NOW + 2 * NEVER_STARTED) is RequestStep.WAIT
+    for now in (NOW, NOW + 2 * NEVER_STARTED):
+        waits = RequestStep.WAIT, "the shoot is not known yet"
+        assert manual.next_step(request_, None, now) == waits
 
 
 def test_what_needs_force_is_refused_with_the_reason():
@@ -132,44 +131,10 @@ def test_what_nobody_has_begun_for_an_hour_is_not_begun_any_more(force):
 
 def test_up_waits_for_the_first_verdict_unless_it_is_forced_and_down_does_not():
     unjudged = ManualContext(probed=True, judged=False)
-    assert step(going_up(PENDING), unjudged) is RequestStep.WAIT
+    waits = RequestStep.WAIT, "there is no verdict yet"
+    assert manual.next_step(going_up(PENDING), unjudged, NOW) == waits
     assert step(forced(going_up(PENDING)), unjudged) is RequestStep.BEGIN
     assert step(PENDING, unjudged) is RequestStep.BEGIN
-
-
-@given(
-    st.builds(
-        replace,
-        st.sampled_from([PENDING, RUNNING, going_up(PENDING), going_up(RUNNING)]),
-        created_at=st.floats(NOW - 2 * NEVER_STARTED, NOW),
-    ),
-    st.booleans(),
-    st.none()
-    | st.builds(
-        ManualContext,
-        st.booleans(),
-        st.none() | st.sampled_from(Verdict),
-        st.booleans(),
-        st.booleans(),
-    ),
-)
-def test_nothing_begins_without_force_that_the_rules_forbid_and_each_end_or_wait_has_a_reason(
-    request_, force, context
-):
-    request_ = forced(request_, force=force)
-    what, why = manual.next_step(request_, context, NOW)
-    says_why = {RequestStep.REFUSE, RequestStep.CANCEL, RequestStep.WAIT}
-    assert bool(why) == (what in says_why)
-    assert (what is RequestStep.REFUSE) <= (request_.phase is OperationPhase.PENDING)
-    assert (what is RequestStep.CANCEL) <= (request_.phase is OperationPhase.RUNNING)
-    if what in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
-        assert context is not None
-        assert context.probed or force
-    if what is RequestStep.BEGIN:
-        assert context is not None
-        assert context.exists
-        assert NOW - request_.created_at < NEVER_STARTED
-        assert force or manual.objection(request_.spec.direction, context) is None
 
 
 # What the status shows.

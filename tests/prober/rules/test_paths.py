@@ -1,5 +1,7 @@
 """Endpoint mode: what counts as a failure of a path, what is counted, and what both paths ask for."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +37,7 @@ NEITHER = (
     VerdictReason.THROTTLED,
     VerdictReason.STALE_READING,
 )
+BREAKS_A_ROW = [each for each in NEITHER if each is not VerdictReason.THROTTLED]
 
 
 # What says something about a path.
@@ -104,9 +107,7 @@ def test_one_that_may_not_count_adds_nothing():
     )
 
 
-@pytest.mark.parametrize(
-    "reason", [each for each in NEITHER if each is not VerdictReason.THROTTLED]
-)
+@pytest.mark.parametrize("reason", BREAKS_A_ROW)
 def test_what_is_neither_sets_the_counts_to_0(reason):
     assert internal(None, None, failed(reason)) == NO_RESULTS
 
@@ -203,39 +204,34 @@ UP = (Verdict.SCALE_UP, VerdictReason.EXTERNAL_REACHABLE)
 COUNTING = (Verdict.HOLD, VerdictReason.COUNTING)
 
 
-def test_the_third_failure_in_a_row_is_the_first_that_takes_anything_down():
-    assert decide([BROKEN, BROKEN, BROKEN]) == [COUNTING, COUNTING, DOWN]
+def fails(reason, of=RequestKind.EXTERNAL):
+    return Failure(reason, "something else", of)
 
 
-def test_one_answer_in_between_begins_the_count_anew():
-    assert decide([BROKEN, BROKEN, WELL, BROKEN, BROKEN, BROKEN])[2:] == [
-        UP,
-        COUNTING,
-        COUNTING,
-        DOWN,
-    ]
+AT_TWO_OF_THREE: dict[str, Any] = {
+    "a third failure": ([BROKEN], [DOWN]),
+    "an answer": ([WELL, BROKEN, BROKEN, BROKEN], [UP, COUNTING, COUNTING, DOWN]),
+    "an internal path that is still counted": ([PathReading(counting="1 of 2"), BROKEN], [DOWN]),
+    "a 429": ([fails(VerdictReason.THROTTLED), BROKEN], [DOWN]),
+    "an internal failure": (
+        [fails(VerdictReason.UNREACHABLE, RequestKind.INTERNAL), BROKEN],
+        [COUNTING],
+    ),
+}
+"""What comes after two failures in a row, and what that leads to in the end."""
 
 
-@pytest.mark.parametrize(
-    "reason", [each for each in NEITHER if each is not VerdictReason.THROTTLED]
-)
+@pytest.mark.parametrize("what", AT_TWO_OF_THREE)
+def test_what_becomes_of_two_failures_of_the_external_path(what):
+    readings, expected = AT_TWO_OF_THREE[what]
+    found = decide([BROKEN, BROKEN, *readings])
+    assert found[:2] == [COUNTING, COUNTING]
+    assert found[-len(expected) :] == expected
+
+
+@pytest.mark.parametrize("reason", BREAKS_A_ROW)
 def test_what_says_nothing_about_the_path_breaks_the_row(reason):
-    neither = Failure(reason, "something else", RequestKind.EXTERNAL)
-    assert decide([BROKEN, BROKEN, neither, BROKEN])[-1] == COUNTING
-
-
-def test_a_429_does_not_break_the_row():
-    throttled = Failure(VerdictReason.THROTTLED, "429", RequestKind.EXTERNAL, retry_after=1.0)
-    assert decide([BROKEN, BROKEN, throttled, BROKEN])[-1] == DOWN
-
-
-def test_an_internal_failure_breaks_the_row():
-    inside = Failure(VerdictReason.UNREACHABLE, "no answer", RequestKind.INTERNAL)
-    assert decide([BROKEN, BROKEN, inside, BROKEN])[-1] == COUNTING
-
-
-def test_an_internal_path_that_is_still_counted_breaks_no_row():
-    assert decide([BROKEN, BROKEN, PathReading(counting="1 of 2"), BROKEN])[-1] == DOWN
+    assert decide([BROKEN, BROKEN, fails(reason), BROKEN])[-1] == COUNTING
 
 
 def test_failures_that_come_too_soon_after_each_other_are_one():
