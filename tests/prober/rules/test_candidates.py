@@ -1,6 +1,8 @@
 """Which nodes count, and what is remembered of those that do not."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.core.model.probing import Exclusion, LeaseState
 from app.core.model.shoots import NodeReading, WorkerPool
@@ -125,3 +127,17 @@ def test_a_candidate_is_not_remembered_as_excluded():
     known = candidates.judge_nodes(NodeReading((node(),), (machine(),), NOW), {})
     lease = judgement("n", LeaseState.EXPIRED, late=True)
     assert ExclusionMemory().with_reading([lease], known, NOW).excluded(lease, NOW) is None
+
+
+@given(
+    late=st.booleans(),
+    waited=st.floats(0, 1000),
+    moved=st.booleans(),
+    same=st.booleans(),
+)
+def test_nothing_is_remembered_of_a_lease_that_moved_or_is_5_minutes_old(late, waited, moved, same):
+    lease, memory = remembered(late=late)
+    memory = memory.under({} if same else {"a": frozenset({"Odd"})})
+    seen = judgement("gone", renewed=NOW if moved else lease.renew_time)
+    known = memory.excluded(seen, NOW + waited)
+    assert (known is not None) == (late and not moved and same and NOW + waited - NOW < 300)

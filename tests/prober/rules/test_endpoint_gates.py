@@ -3,7 +3,9 @@
 import math
 from dataclasses import replace
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from app.core.model.endpoints import CachedResult, Effect, EndpointProbeSpec, GateReason, TcpSocket
 from app.prober.rules.gates import GateInputs, judge, lifespan
@@ -58,16 +60,16 @@ def test_of_many_targets_three_are_named():
             [replace(FAILS, counted=False)], GateReason.NO_RESULT, "etcd-0/etcd", id="not counted"
         ),
         pytest.param(
-            [replace(FAILS, result=CachedResult.UNKNOWN)],
-            GateReason.NO_RESULT,
-            "etcd-0/etcd",
-            id="unknown",
-        ),
-        pytest.param(
             [replace(WELL, result_at=NOW - 31)], GateReason.NO_RESULT, "etcd-1/etcd", id="was well"
         ),
         pytest.param(
             [replace(FAILS, result_at=None)], GateReason.NO_RESULT, "etcd-0/etcd", id="never ran"
+        ),
+        pytest.param(
+            [replace(FAILS, result=CachedResult.UNKNOWN)],
+            GateReason.NO_RESULT,
+            "etcd-0/etcd",
+            id="unknown",
         ),
     ],
 )
@@ -99,6 +101,35 @@ def test_a_closed_gate_says_when_it_opens_by_itself():
 
 def test_a_closed_gate_of_pods_opens_when_their_watch_grows_stale():
     assert judge(PROBE, [FAILS], NOW, known_until=NOW + 4).until == NOW + 4
+
+
+RESULTS = st.sampled_from([None, *CachedResult])
+READINGS = st.lists(
+    st.builds(
+        GateInputs,
+        st.sampled_from(["a", "b"]),
+        RESULTS,
+        st.booleans(),
+        st.just(NOW),
+        st.none() | st.floats(NOW - 60, NOW),
+    ),
+    max_size=4,
+)
+
+
+@given(READINGS, st.floats(NOW - 60, NOW + 60))
+def test_it_closes_exactly_while_each_target_fails_and_each_result_is_of_the_last_three_periods(
+    readings, known_until
+):
+    each_fails = all(
+        reading.result is CachedResult.FAILURE
+        and reading.counted
+        and reading.result_at is not None
+        and NOW - reading.result_at <= lifespan(PROBE)
+        for reading in readings
+    )
+    gate = judge(PROBE, readings, NOW, known_until)
+    assert gate.closed == (bool(readings) and each_fails and known_until >= NOW)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.core.model import overrides
 from app.core.model.overrides import ObjectId, ScaleRequest
@@ -135,6 +137,41 @@ def test_up_waits_for_the_first_verdict_unless_it_is_forced_and_down_does_not():
     assert manual.next_step(going_up(PENDING), unjudged, NOW) == waits
     assert step(forced(going_up(PENDING)), unjudged) is RequestStep.BEGIN
     assert step(PENDING, unjudged) is RequestStep.BEGIN
+
+
+@given(
+    st.builds(
+        replace,
+        st.sampled_from([PENDING, RUNNING, going_up(PENDING), going_up(RUNNING)]),
+        created_at=st.floats(NOW - 2 * NEVER_STARTED, NOW),
+    ),
+    st.booleans(),
+    st.none()
+    | st.builds(
+        ManualContext,
+        st.booleans(),
+        st.none() | st.sampled_from(Verdict),
+        st.booleans(),
+        st.booleans(),
+    ),
+)
+def test_nothing_begins_without_force_that_the_rules_forbid_and_each_end_or_wait_has_a_reason(
+    request_, force, context
+):
+    request_ = forced(request_, force=force)
+    what, why = manual.next_step(request_, context, NOW)
+    says_why = {RequestStep.REFUSE, RequestStep.CANCEL, RequestStep.WAIT}
+    assert bool(why) == (what in says_why)
+    assert (what is RequestStep.REFUSE) <= (request_.phase is OperationPhase.PENDING)
+    assert (what is RequestStep.CANCEL) <= (request_.phase is OperationPhase.RUNNING)
+    if what in {RequestStep.BEGIN, RequestStep.CARRY_ON}:
+        assert context is not None
+        assert context.probed or force
+    if what is RequestStep.BEGIN:
+        assert context is not None
+        assert context.exists
+        assert NOW - request_.created_at < NEVER_STARTED
+        assert force or manual.objection(request_.spec.direction, context) is None
 
 
 # What the status shows.

@@ -16,6 +16,7 @@ from app.core.model.probing import (
     Exclusion,
     Failure,
     Judgement,
+    LeaseCounts,
     LeaseState,
     PathReading,
     Reading,
@@ -452,6 +453,76 @@ def test_more_expired_leases_never_turn_down_into_up(counts, limit, protected, m
     added = asks(fresh, expired + 1, unknown, limit=limit, protected=protected, machines=machines)
     if before is DOWN:
         assert added[0] is DOWN
+
+
+@given(COUNTS, LIMITS, st.booleans(), MACHINES)
+def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
+    fresh, expired, unknown = counts
+    total = sum(counts)
+    found = asks(*counts, limit=limit, protected=protected, machines=machines)[0]
+    effective = LeaseCounts(*(machines or (0, 0, 0)))
+    agrees = machines is not None and effective.doubtful_fraction < limit
+    if total <= 1 and not protected:
+        expected = UP if fresh else HOLD
+    elif total <= 1:
+        expected = UP if agrees else HOLD
+    elif expired / total >= limit:
+        expected = DOWN
+    elif (expired + unknown) / total >= limit:
+        expected = HOLD
+    elif protected and (machines is None or total < effective.total / 2):
+        expected = UP if agrees else HOLD
+    else:
+        expected = UP
+    assert found is expected
+
+
+@given(
+    st.sampled_from([WANTS_UP, WANTS_DOWN, WANTS_NOTHING]),
+    st.builds(
+        Preconditions,
+        st.booleans(),
+        st.builds(
+            people,
+            st.none() | st.sampled_from([WIDE, NARROW]),
+            st.none() | st.sampled_from([WIDE, NARROW]),
+            st.none() | st.just(HELD),
+        ),
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.fixed_dictionaries(
+        {
+            "failure": st.integers(1, 4),
+            "success": st.integers(1, 4),
+            "protected": st.booleans(),
+            "begins": st.lists(st.floats(-3000, 0), max_size=4).map(
+                lambda ago: sorted(NOW + a for a in ago)
+            ),
+        }
+    ),
+    st.lists(st.floats(0.1, 30), min_size=1, max_size=8),
+)
+def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps):
+    consecutive, now = NO_RESULTS, NOW
+    for gap in gaps:
+        now += gap
+        outcome = decide(assessed, consecutive, gates, now, **needs)
+        consecutive, found = outcome.consecutive, outcome.decision
+        if found.verdict is HOLD:
+            assert found.verdict.direction is None
+            assert found.reason not in {
+                VerdictReason.LEASES_RENEWED,
+                VerdictReason.SOME_LEASES_EXPIRED,
+                VerdictReason.LEASES_EXPIRED,
+            }
+        else:
+            assert found.verdict is assessed.verdict is found.would_be
+            wanted = found.verdict.direction
+            assert wanted is not None
+            assert replace(gates, effective=EffectiveOverrides()) == Preconditions()
+            assert gates.effective.hold is None
+            assert gates.effective.pause_against(wanted) is None
 
 
 # The message.

@@ -195,7 +195,76 @@ def test_what_is_held_does_not_grow_with_time():
     assert max(sizes) == max(sizes[: int(3 * WINDOW)])
 
 
-# Whatever comes.
+# Properties, against lists that forget nothing.
+
+
+class Plain:
+    """What the page says, by looking at everything each time."""
+
+    def __init__(self, window, least):
+        self.window, self.least = window, least
+        self.sent, self.openings = [], []
+
+    def deleted_before(self, view, now):
+        mine = [s for s in self.sent if s[1] == key(view) and now - self.window < s[2] <= now]
+        counts = [
+            sum(1 for each in there if key(each) == key(view) and not each.terminating)
+            for at, there in self.openings
+            if at > now - self.window
+        ]
+        first = next((count for count in counts if count), 0)
+        known = any(s[0] == view.uid and s[2] > now - 2 * self.window for s in self.sent)
+        return DeletedBefore(known, len(mine), max(self.least, first))
+
+    def enter(self, view, now):
+        self.take_back(view.uid)
+        self.sent.append((view.uid, key(view), now))
+
+    def take_back(self, uid):
+        self.sent = [s for s in self.sent if s[0] != uid]
+
+    def opened(self, now, there):
+        self.openings.append((now, list(there)))
+
+
+def key(view):
+    return view.uid if view.owner is None else view.owner.uid
+
+
+VIEWS = st.builds(
+    lambda n, whose, terminating: pod(f"p{n}", owner=whose, terminating=terminating),
+    st.integers(0, 12),
+    st.sampled_from([None, pod().owner, pod().owner, OTHER]),
+    st.booleans(),
+)
+STEPS = st.one_of(
+    st.tuples(st.just("wait"), st.sampled_from([0.5, 1.0, 4.0, 9.5, 10.0, 25.0])),
+    st.tuples(st.just("opened"), st.lists(VIEWS, max_size=8, unique_by=lambda view: view.uid)),
+    st.tuples(st.just("enter"), VIEWS),
+    st.tuples(st.just("take_back"), VIEWS),
+    st.tuples(st.just("ask"), VIEWS),
+)
+
+
+@given(st.lists(STEPS, max_size=40), st.integers(1, 3))
+def test_it_says_what_lists_that_forget_nothing_say(steps, least):
+    made, plain, now = Ledger(10.0, least), Plain(10.0, least), NOW
+    for what, given_ in steps:
+        if what == "wait":
+            now += given_
+        elif what == "opened":
+            made.opened(now, given_)
+            plain.opened(now, given_)
+        elif what == "enter":
+            made.enter(given_, now)
+            plain.enter(given_, now)
+        elif what == "take_back":
+            made.take_back(given_.uid)
+            plain.take_back(given_.uid)
+        else:
+            assert made.deleted_before(given_, now) == plain.deleted_before(given_, now)
+    for view in (pod("p1"), pod("p2", owner=OTHER), pod("p3", owner=None)):
+        assert made.deleted_before(view, now) == plain.deleted_before(view, now)
 
 
 ATTEMPTS = st.lists(

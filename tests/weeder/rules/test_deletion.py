@@ -1,5 +1,6 @@
 """Whether a pod is deleted, or why not."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.weeder.rules.facts import NOW, crashed, pod, running
 ALL = LabelSelector()
 NONE = LabelSelector((Requirement("role", Operator.EXISTS),))
 POLICY = WeederPolicy()
+FREE = DeletedBefore(already=False, used=0, allowed=5)
 
 
 def judged(view, selectors=(ALL,), policy=POLICY, *, already=False, used=0, allowed=5, now=NOW):
@@ -213,3 +215,67 @@ def test_a_message_is_one_line_of_bounded_length_whatever_the_kubelet_tells():
 )
 def test_the_other_messages_say_what_is_the_matter(view, more, word):
     assert word in message(view, **more)
+
+
+# Properties.
+
+WAITING = st.sampled_from([None, "", CRASH_LOOP, CRASH_LOOP, "ContainerCreating", "ErrImagePull"])
+CONTAINERS = st.builds(
+    ContainerView,
+    st.sampled_from(["a", "b"]),
+    WAITING,
+    st.none() | st.integers(-2, 9) | st.just(2**31),
+    st.none() | st.floats(NOW - 400, NOW + 400),
+    st.booleans(),
+)
+PODS = st.builds(
+    lambda containers, terminating, whose: replace(
+        pod("a", owner=whose), containers=tuple(containers), terminating=terminating
+    ),
+    st.lists(CONTAINERS, max_size=4),
+    st.booleans(),
+    st.none() | st.just(pod().owner),
+)
+STANDINGS = st.builds(DeletedBefore, st.booleans(), st.integers(0, 9), st.integers(1, 9))
+POLICIES = st.builds(
+    WeederPolicy,
+    min_backoff_remaining=st.sampled_from([0.0, 10.0, 100.0, 300.0, 1e6]),
+    weed_bare_pods=st.booleans(),
+)
+
+
+def long_enough(container, least):
+    """By counting the back-off up, as the kubelet does after each crash."""
+    if container.waiting != CRASH_LOOP:
+        return False
+    if container.restarts is None or container.restarts < 0 or container.last_exit is None:
+        return True
+    wait = 10
+    for _ in range(min(container.restarts, 10) - 1):
+        wait = min(2 * wait, 300)
+    return wait - max(NOW - container.last_exit, 0) > max(least, 0)
+
+
+@given(PODS, STANDINGS, POLICIES, st.lists(st.sampled_from([ALL, NONE]), max_size=3))
+def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, deleted_before, policy, selectors):
+    verdict = rules.judge(view, selectors, policy, deleted_before, NOW)
+    due = (
+        ALL in selectors
+        and not view.terminating
+        and any(long_enough(each, policy.min_backoff_remaining) for each in view.containers)
+        and (view.owner is not None or policy.weed_bare_pods)
+        and not deleted_before.already
+        and deleted_before.used < deleted_before.allowed
+    )
+    assert isinstance(verdict, Delete) is due
+
+
+@given(PODS, POLICIES)
+def test_what_is_told_of_a_deletion_is_the_longest_wait_of_a_container_that_waits(view, policy):
+    verdict = rules.judge(view, (ALL,), policy, FREE, NOW)
+    if isinstance(verdict, Delete):
+        waits = [each for each in view.containers if each.waiting == CRASH_LOOP]
+        assert verdict.container in {each.name for each in waits}
+        told = math.inf if verdict.remaining is None else verdict.remaining
+        known = [rules.remaining_backoff(each, NOW) for each in waits]
+        assert told == max(math.inf if each is None else each for each in known)
