@@ -87,7 +87,7 @@ async def test_killed_at_any_point_of_the_way_up_the_next_process_finishes_it(la
 
 
 async def test_two_instances_whose_watches_lag_lose_no_saved_count(lab):
-    """What each decides on is up to 3 s old: only the resourceVersion saves the count."""
+    """What each decides on is up to 3 s old."""
     world = lab.world(watch_delay=3.0)
     world.add_shoot(SHOOT, replicas=COUNTS)
     first = lab.prober(world, dependents=WITH_ETCD)
