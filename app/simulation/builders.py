@@ -195,8 +195,6 @@ class World:
             place: where its API servers listen; None: in memory.
         """
         self.requests = RequestCount()
-        self.denied: set[Permission] = set()
-        """What the watchdog may not do in the seed, whatever its roles say."""
         self.tasks = tasks
         """Those of the world's actors."""
         self._seed = seed
@@ -598,5 +596,3 @@ class World:
 
 if TYPE_CHECKING:
     import asyncio
-
-    from app.core.ports import Permission

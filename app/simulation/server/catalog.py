@@ -59,11 +59,8 @@ def _review(group: str, plural: str, kind: str) -> ServedResource:
     return ServedResource(group, "v1", plural, kind, namespaced=False, stored=False)
 
 
-_REVIEW: Final = _review(
-    "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"
-)
 _REVIEWS: Final = (
-    _REVIEW,
+    _review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
     _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
 )
@@ -101,7 +98,6 @@ SHOOT_RESOURCES: Final = (
     _NAMESPACES,
     ServedResource("", "v1", "nodes", "Node", namespaced=False, parts=("status",), short="no"),
     _LEASES,
-    _REVIEW,
 )
 
 
