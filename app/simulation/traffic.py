@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from app.core.clock import Clock
 from app.core.errors import (
-    BadAnswer,
     Forbidden,
     ServerFault,
     Throttled,
@@ -436,10 +434,6 @@ class ApiServer:
                 raise Unreachable("connection refused")
             if trouble.lost is ConnectionLoss.RESET:
                 raise Unreachable("connection reset")
-            if trouble.page is not None:
-                failed = trouble.page >= HTTPStatus.INTERNAL_SERVER_ERROR
-                error = ServerFault if failed else BadAnswer
-                raise error("an HTML page, and no API server", status=trouble.page)
             if trouble.forbidden:
                 raise Forbidden(f"forbidden: cannot {request.verb} {request.what}", status=403)
             if trouble.throttled:

@@ -31,7 +31,7 @@ from app.simulation.server.options import (
     parse,
 )
 from app.simulation.server.reading import StoredPage, StoreReader, existing
-from app.simulation.server.streams import StoreWatch, TooSlow, Watching
+from app.simulation.server.streams import StoreWatch, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.shoot import VERSION, ShootServer
 from app.simulation.store import DeleteOptions, DeletionState, Object, ObjectKey, version_of
@@ -214,7 +214,7 @@ class ServerFront:
                     stream.end()
                 await stream.run(response.write)
             await response.write_eof()
-        except (TooSlow, ConnectionError):
+        except ConnectionError:
             return hung_up(request)
         finally:
             closed.close()
