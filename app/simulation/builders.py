@@ -40,7 +40,7 @@ from app.simulation.seed_pods import PodDeletion, SeedPods
 from app.simulation.shoot import Kubelet, ShootServer
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.timers import Timers
-from app.simulation.traffic import ApiServer, Host, Journal, OpenWatches, RequestCount
+from app.simulation.traffic import ApiServer, Journal, OpenWatches, RequestCount
 from app.simulation.views import (
     machine_view,
     pod_view,
@@ -205,7 +205,7 @@ class World:
         """The time line, the objects of the seed, and all accepted writes."""
         for each in DEFINITIONS:
             self.store.define(each)
-        self.api = self._api(Host.SEED, "seed")
+        self.api = self._api("seed")
         """The seed's own API server."""
         self.timers = Timers(clock)
         self.deployments = DeploymentController(
@@ -219,7 +219,7 @@ class World:
             self.secret_names[Route.EXTERNAL] = external_secret_name
         self.watches = OpenWatches()
         self.network = SeedNetwork()
-        """The network that probes of hosts and external routes pass."""
+        """The network that probes of hosts pass."""
         self.manners = defaultdict[tuple[str, str], list[Manner]](list)
         """How targets, hosts or pods by name, answer endpoint probes of a namespace, or of all (""), under faults;
         the latest applies."""
@@ -232,8 +232,8 @@ class World:
         self.faults = Faults(self, self._rng("faults"))
         _ = tasks.shared(self.timers.run, "simulated controllers")
 
-    def _api(self, host: Host, name: str, network: SeedNetwork | None = None) -> ApiServer:
-        return ApiServer(host, self.clock, self._rng(name), self.requests, self._latency, network)
+    def _api(self, name: str) -> ApiServer:
+        return ApiServer(self.clock, self._rng(name), self.requests, self._latency)
 
     def _rng(self, name: str) -> random.Random:
         return random.Random(f"{self._seed}/{name}")  # noqa: S311  worlds, not secrets
@@ -270,7 +270,7 @@ class World:
         shoot = self.shoots[namespace] = ShootServer(
             namespace,
             self.clock,
-            self._api(Host.SHOOT, namespace, self.network),
+            self._api(namespace),
             self._rng(f"{namespace}/kubelets"),
             place=self.place,
             routes=self.secret_names,
@@ -315,7 +315,7 @@ class World:
             key = ObjectKey(kind, "", namespace)
             if self.store.find(key) is not None:
                 self.store.delete(key)
-        self.shoots.pop(namespace).api.close()
+        del self.shoots[namespace]
         self.place.forget(namespace)
 
     def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:

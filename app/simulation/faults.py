@@ -538,9 +538,11 @@ class Faults(PodFaults, ConnectionFaults):
     # Targets of endpoint probes, and the seed's network to the outside.
 
     def seed_network_cut(self) -> Fault:
-        """The seed's network drops everything to the outside: probes of hosts and external routes; the inside works."""
-        self._world.network.cut()
-        return Fault(self._world.network.mend)
+        """The seed's network drops all to the outside, probes and external routes of its shoots; the inside works."""
+        network = self._world.network
+        network.cut()
+        external = [self.route_cut(each, Route.EXTERNAL) for each in self._world.shoots]
+        return Fault(network.mend, *(each.lift for each in external))
 
     def canary_down(self, host: str) -> Fault:
         """A host does not answer probes of any namespace."""
