@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
 from app.core.errors import NotFound
-from app.core.model import workloads as ann
 from app.core.model.instants import parse_duration
 from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, MachineView, Route
 from app.core.model.weeding import PodView, ServiceKey, SliceView
@@ -65,32 +64,32 @@ CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
 )
 # How many changes of each kind the seed's store remembers; a real API server remembers several minutes.
 _SEED_LOG: Final = 20_000
-# Seconds after which a Lease has expired, with the usual grace period.
-_EXPIRY: Final = 30.0
+LIMIT: Final = 0.6
+"""`nodeLeaseFailureFraction` of the shipped prober file."""
+EXPIRY: Final = 30.0
+"""Seconds after which a Lease has expired, with the grace period of the shipped prober file."""
 
 
 # When an outage can be known at the earliest: only a simulation knows when each kubelet really renewed.
 
 
 def known_at(
-    candidates: Iterable[Kubelet], *, limit: float, expiry: float, now: float, since: float
+    kubelets: Sequence[Kubelet], *, now: float, since: float, limit: float = LIMIT
 ) -> float | None:
-    """Returns the first instant at which the share `limit` of the true ages has reached `expiry` (rules 3.1).
+    """Returns the first instant at which the share `limit` of the true ages has reached `EXPIRY` (rules 3.1).
 
     Args:
-        candidates: the kubelets of the candidate nodes.
-        limit: a share above 0.
-        expiry: seconds; more than 1.5 renewal intervals, because kubelets do not record shorter gaps.
+        kubelets: those of the candidate nodes.
         now: the current instant.
         since: the start of the search; an outage that can be known before it counts from there.
+        limit: a share above 0.
 
     Returns:
         The instant; None if it has not been reached.
     """
-    kubelets = tuple(candidates)
     needed = max(math.ceil(limit * len(kubelets) - 1e-9), 1)
     old = 0
-    for instant, change in sorted(_changes(kubelets, expiry, since)):
+    for instant, change in sorted(_changes(kubelets, since)):
         if instant > now:
             return None
         old += change
@@ -99,15 +98,13 @@ def known_at(
     return None
 
 
-def _changes(
-    kubelets: Iterable[Kubelet], expiry: float, since: float
-) -> Iterator[tuple[float, int]]:
+def _changes(kubelets: Iterable[Kubelet], since: float) -> Iterator[tuple[float, int]]:
     for kubelet in kubelets:
         for begin, end in kubelet.gaps:
-            if end - begin >= expiry and end > since:
-                yield max(begin + expiry, since), 1
+            if end - begin >= EXPIRY and end > since:
+                yield max(begin + EXPIRY, since), 1
                 yield end, -1
-        yield max(kubelet.last + expiry, since), 1
+        yield max(kubelet.last + EXPIRY, since), 1
 
 
 def reference(which: str | ResourceRef) -> ResourceRef:
@@ -346,7 +343,7 @@ class World:
         """Adds a Lease without a node, as a deleted node leaves behind."""
         shoot = self.shoot(namespace)
         key = ObjectKey("Lease", manifests.LEASES, name)
-        shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration))
+        shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration, name))
 
     # Writes of others than the watchdog.
 
@@ -438,14 +435,6 @@ class World:
         """
         return self.dependent(namespace, which).annotations
 
-    def protected(self, namespace: str) -> bool:
-        """Returns whether any dependent carries the meltdown key."""
-        return any(
-            ann.MELTDOWN in obj["metadata"].get("annotations", {})
-            for kind in self.store.kinds()
-            for obj in self.store.list(kind, namespace)
-        )
-
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
         """Returns the Machines, from the store."""
         return tuple(machine_view(obj) for obj in self.store.list("Machine", namespace))
@@ -463,23 +452,14 @@ class World:
         return tuple(write.ref.name for write in writes if write.verb == "delete")
 
     def known_at(
-        self,
-        namespace: str,
-        *,
-        limit: float = 0.6,
-        since: float = float("-inf"),
+        self, namespace: str, *, since: float = float("-inf"), limit: float = LIMIT
     ) -> float | None:
         """Returns the first instant from `since` on at which an outage can be known; None if it has not been reached.
 
         It considers the nodes that are candidates now, and their true renewals.
         """
-        return known_at(
-            self.candidates(namespace),
-            limit=limit,
-            expiry=_EXPIRY,
-            now=self.clock.now(),
-            since=since,
-        )
+        kubelets, now = self.candidates(namespace), self.clock.now()
+        return known_at(kubelets, now=now, since=since, limit=limit)
 
     def candidates(self, namespace: str) -> list[Kubelet]:
         """Returns the kubelets of the nodes that are candidates now (rules 3)."""

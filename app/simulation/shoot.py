@@ -320,7 +320,7 @@ class ShootServer:
         key = ObjectKey("Lease", manifests.LEASES, kubelet.node)
         shown = kubelet.clock.read(sent)
         if self.store.find(key) is None:
-            lease = manifests.lease(shown, self.lease_duration, holder=kubelet.node)
+            lease = manifests.lease(shown, self.lease_duration, kubelet.node)
             self.store.create(key, manifests.born(lease, self._clock.now()))
         else:
             self.store.patch(key, {"spec": {"renewTime": rfc3339(shown, micro=True)}})

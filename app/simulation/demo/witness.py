@@ -47,10 +47,6 @@ class Seen(NamedTuple):
     amount: int = 1
 
 
-LIMIT: Final = 0.6
-"""`nodeLeaseFailureFraction` of the shipped prober file."""
-EXPIRY: Final = 30.0
-"""The expiry time, in seconds, with the grace period of the shipped prober file."""
 # Seconds for which an outage counts after its end, because nodes are given up after the path is back.
 _REMEMBERED: Final = 60.0
 # Seconds for which an answer is cached, because a controller marks many nodes at once.
@@ -143,7 +139,7 @@ class Witness:
             # No outage could be known, according to the true renewals of the nodes.
             kubelets = self._world.shoot(namespace).fleet.kubelets
             since = now - _REMEMBERED
-            below = known_at(kubelets, limit=LIMIT, expiry=EXPIRY, now=now, since=since) is None
+            below = known_at(kubelets, now=now, since=since) is None
             self._judged[namespace] = now, below
         self.note(namespace, What.BELOW if below else what)
 
