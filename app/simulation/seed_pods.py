@@ -2,15 +2,13 @@
 
 import random
 from collections import defaultdict
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from app.core.model.instants import rfc3339
 from app.core.model.weeding import OwnerView, PodView, ServiceKey, SliceView
 from app.simulation import manifests
 from app.simulation.pod_kubelet import PodKubelet
 from app.simulation.store import (
     DeleteOptions,
-    DeletionState,
     Happened,
     Object,
     ObjectKey,
@@ -48,8 +46,6 @@ class EndpointSliceController:
         for known in (self.slices, self._names):
             for key in [each for each in known if each.namespace == namespace]:
                 del known[key]
-        for marked in (self.away, self.untold):
-            marked -= {each for each in marked if each.namespace == namespace}
 
     def heard(self, event: StoreEvent) -> None:
         """Handles a change of a Service, a pod or a slice."""
@@ -140,24 +136,15 @@ class Owners:
         self._workloads: dict[ObjectKey, Workload] = {}
         self._planned: set[ObjectKey] = set()
 
-    def add(self, workload: Workload, born: dict[str, Any]) -> Object | None:
-        """Adds a workload, without creating pods yet.
-
-        Args:
-            workload: what it is.
-            born: metadata that each new object has.
-
-        Returns:
-            Its owner object; None where nobody owns its pods.
-        """
+    def add(self, workload: Workload, since: float) -> Object | None:
+        """Adds a workload as of `since`, without pods yet; returns its owner, None where nobody owns its pods."""
         if workload.owner is Owner.NOBODY:
             return None
         hashed = workload.owner is Owner.REPLICA_SET
         name = f"{workload.name}-{self._suffix(9)}" if hashed else workload.name
         key = ObjectKey(workload.owner.value, workload.namespace, name)
         self._workloads[key] = workload
-        body = dict(manifests.owner_object(workload, name))
-        return self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
+        return self._seed.create(key, manifests.born(manifests.owner_object(workload, name), since))
 
     def name(self, workload: Workload, owner: Object | None, ordinal: int) -> ObjectKey:
         """Returns the name of the pod with an ordinal; random for a ReplicaSet."""
@@ -295,18 +282,16 @@ class SeedPods:
     def add(self, workload: Workload) -> None:
         """Adds a workload all of whose pods are Ready for long."""
         since = self._timers.now() - SETTLED
-        born = {"creationTimestamp": rfc3339(since)}
-        owner = self.owners.add(workload, born)
+        owner = self.owners.add(workload, since)
         for ordinal in range(workload.replicas):
             key = self.owners.name(workload, owner, ordinal)
-            body = manifests.pod(workload, owner)
-            made = self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
+            made = self._seed.create(key, manifests.born(manifests.pod(workload, owner), since))
             self.kubelet.settle(key, made["metadata"]["uid"], workload, since=since)
         if workload.service is not None:
             service = ServiceKey(workload.namespace, workload.service)
             self.behind[service].append(workload)
             key = ObjectKey("Service", service.namespace, service.service)
-            self._seed.create(key, {**manifests.service(workload), "metadata": born})
+            self._seed.create(key, manifests.born(manifests.service(workload), since))
             self.endpoints.sync(service)
 
     def remove(self, namespace: str) -> None:
@@ -319,9 +304,7 @@ class SeedPods:
             for key in [each for each in known if each.namespace == namespace]:
                 del known[key]
 
-    def delete(
-        self, key: ObjectKey, by: str, options: DeleteOptions | None = None
-    ) -> DeletionState:
+    def delete(self, key: ObjectKey, by: str, options: DeleteOptions | None = None) -> Object:
         """Deletes an object in the name of `by`, as an API server does.
 
         Raises:
@@ -333,7 +316,7 @@ class SeedPods:
             made = self._seed.request_deletion(key, self._timers.now(), options)
         finally:
             self._author = ""
-        if made.gone and key.kind == "Namespace":
+        if key.kind == "Namespace":
             self.remove(key.name)  # by the namespace controller, which takes no time here
         return made
 

@@ -99,15 +99,6 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: list[str] | None = msgspec.field(default=None, name="dryRun")
 
 
-class DeletionState(NamedTuple):
-    """The result of a deletion."""
-
-    object: Object
-    """The current object, or its last state."""
-    gone: bool
-    """Whether the object is gone; otherwise it is terminating."""
-
-
 class PreconditionFailed(Conflict):
     """A precondition does not hold."""
 
@@ -257,11 +248,11 @@ class Store:
         metadata = {**current["metadata"], "resourceVersion": str(self._version)}
         last = {**current, "metadata": metadata}
         self._tell(StoreEvent(self._version, Happened.DELETED, key, last, current))
-        return current
+        return last
 
     def request_deletion(
         self, key: ObjectKey, now: float, options: DeleteOptions | None = None
-    ) -> DeletionState:
+    ) -> Object:
         """Deletes an object as an API server does: at once, except for a running pod.
 
         A pod on a node stays, terminating, until its kubelet deletes it with a grace of 0. One that is terminating
@@ -272,6 +263,9 @@ class Store:
             now: the instant of the deletion.
             options: preconditions and grace.
 
+        Returns:
+            The object as it terminates, or its last state.
+
         Raises:
             NotFound: there is none.
             Conflict: a precondition does not hold.
@@ -281,14 +275,12 @@ class Store:
         if options.preconditions is not None:
             _check_preconditions(current, options.preconditions)
         if key.kind != POD:
-            return DeletionState(self.delete(key), gone=True)
+            return self.delete(key)
         mark = _mark(current, options.grace, now)
         marked = self.patch(key, mark) if mark else current
         if mark and marked["metadata"]["deletionGracePeriodSeconds"] == 0:
-            self.delete(key)
-            versioned = {"metadata": {"resourceVersion": str(self._version)}}
-            return DeletionState(merge(marked, versioned), gone=True)
-        return DeletionState(marked, gone=False)
+            return self.delete(key)
+        return marked
 
     def empty(self, namespace: str) -> None:
         """Removes all objects of a namespace."""

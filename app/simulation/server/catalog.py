@@ -49,10 +49,6 @@ class ServedResource:
 
 
 _SIZED: Final = ("status", "scale")
-_NAMESPACES: Final = ServedResource(
-    "", "v1", "namespaces", "Namespace", namespaced=False, short="ns"
-)
-_LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_REPLACED)
 
 
 def _review(group: str, plural: str, kind: str) -> ServedResource:
@@ -67,14 +63,14 @@ _REVIEWS: Final = (
 
 
 SEED_RESOURCES: Final = (
-    _NAMESPACES,
+    ServedResource("", "v1", "namespaces", "Namespace", namespaced=False, short="ns"),
     ServedResource("", "v1", "secrets", "Secret"),
     ServedResource("", "v1", "pods", "Pod", parts=("status",), short="po"),
     ServedResource("", "v1", "services", "Service", parts=("status",), short="svc"),
     ServedResource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
     ServedResource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
     ServedResource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
-    _LEASES,
+    ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_REPLACED),
     ServedResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", verbs=_REPLACED),
     # The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
     # writes here, too.
@@ -95,10 +91,10 @@ SEED_RESOURCES: Final = (
     *_REVIEWS,
 )
 SHOOT_RESOURCES: Final = (
-    _NAMESPACES,
-    ServedResource("", "v1", "nodes", "Node", namespaced=False, parts=("status",), short="no"),
-    _LEASES,
+    ServedResource("", "v1", "nodes", "Node", namespaced=False, verbs=_READ),
+    ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_READ),
 )
+"""What a probe reads: nobody writes to a shoot by its API server."""
 
 
 @lru_cache(maxsize=16)

@@ -34,7 +34,7 @@ from app.simulation.server.reading import StoredPage, StoreReader, existing
 from app.simulation.server.streams import StoreWatch, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.shoot import VERSION, ShootServer
-from app.simulation.store import DeleteOptions, DeletionState, Object, ObjectKey, version_of
+from app.simulation.store import Object, version_of
 from app.simulation.traffic import ApiServer, Host, OpenWatches, SimulatedRequest
 
 PROBE: Final = "dependency-watchdog-probe"
@@ -79,7 +79,7 @@ class ServerFront:
         self._catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self._store)
         self._answers = ServerAnswers(self._clock.now)
         self._reader = StoreReader(self._store)
-        self._writer = StoreWriter(self._store, self._wrote, self._delete)
+        self._writer = StoreWriter(self._store, self._wrote, world.seed_pods.delete)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request; errors of the store and troubles of the server become their HTTP equivalents."""
@@ -234,7 +234,7 @@ class ServerFront:
         if verb == "delete":
             how = deletion(body, request.query)
             made = await self._ask(asked, lambda: self._writer.delete(wanted, how))
-            return self._answers.json(200, rendering.deleted(resource, made.object))
+            return self._answers.json(200, rendering.deleted(resource, made))
         code, changed = await self._ask(asked, lambda: self._writer.write(wanted))
         part = rendering.scale if target.part == "scale" else rendering.shown
         return self._answers.json(code, part(changed))
@@ -255,14 +255,9 @@ class ServerFront:
         return not self._api.forbids(self._request(right.verb, right.resource))
 
     def _wrote(self, at: float, obj: Object, patch: Object, by: str, verb: str) -> None:
-        """Records a write of a client to the seed."""
-        if self._shoot is None and obj["kind"] not in _NOT_IN_BOOKS:
+        """Records a write of a client; none is made to a shoot."""
+        if obj["kind"] not in _NOT_IN_BOOKS:
             self._world.journal.enter(at, obj, patch, by, verb)
-
-    def _delete(self, key: ObjectKey, user: str, options: DeleteOptions) -> DeletionState:
-        if self._shoot is None:
-            return self._world.seed_pods.delete(key, user, options)
-        return self._store.request_deletion(key, self._clock.now(), options)
 
     async def _ask(self, asked: SimulatedRequest, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above

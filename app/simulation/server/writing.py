@@ -13,7 +13,7 @@ from app.simulation.server import rendering
 from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.reading import existing, key_of
-from app.simulation.store import POD, DeleteOptions, DeletionState, Object, ObjectKey, Store, merge
+from app.simulation.store import POD, DeleteOptions, Object, ObjectKey, Store, merge
 from app.simulation.views import size_field
 
 _PARTS: Final = ("metadata", "spec", "status")
@@ -207,7 +207,7 @@ class StoreWriter:
         self,
         store: Store,
         wrote: Callable[[float, Object, Object, str, str], None],
-        deleted: Callable[[ObjectKey, str, DeleteOptions], DeletionState],
+        deleted: Callable[[ObjectKey, str, DeleteOptions], Object],
     ) -> None:
         """Writes nothing yet.
 
@@ -290,7 +290,7 @@ class StoreWriter:
         self._wrote(asked.sent, changed, asked.body, asked.by, "scale")
         return changed
 
-    def delete(self, asked: WriteRequest, options: DeleteOptions) -> DeletionState:
+    def delete(self, asked: WriteRequest, options: DeleteOptions) -> Object:
         """Deletes an object, or makes a running pod terminate.
 
         Raises:
@@ -299,7 +299,7 @@ class StoreWriter:
         """
         before = existing(self._store, asked.resource, asked.target)
         made = self._delete(key_of(asked.resource, asked.target), asked.by, options)
-        if made.gone or made.object is not before:
+        if made is not before:
             self._wrote(asked.sent, before, {}, asked.by, "delete")
         return made
 
