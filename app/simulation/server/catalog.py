@@ -1,51 +1,15 @@
 """The resources that an API server serves, and its discovery documents; pure."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
 
-from app.simulation.definitions import Definition
+from app.simulation.definitions import OBJECT_VERBS, Definition, ServedResource
 from app.simulation.store import Store
 
-_OBJECTS: Final = ("create", "delete", "get", "list", "patch", "watch")
-_REPLACED: Final = (*_OBJECTS, "update")
+_REPLACED: Final = (*OBJECT_VERBS, "update")
 _READ: Final = ("get", "list", "watch")
 _PART: Final = ("get", "patch")
-
-
-@dataclass(frozen=True, slots=True)
-class ServedResource:
-    """One resource."""
-
-    group: str
-    """Empty for the core group."""
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool = True
-    parts: tuple[str, ...] = ()
-    """The subresources."""
-    short: str = ""
-    """Short names for kubectl."""
-    stored: bool = True
-    """Whether objects are stored; reviews, for example, are only answered."""
-    fields: tuple[str, ...] = ()
-    """The supported field selectors, in addition to name and namespace."""
-    verbs: tuple[str, ...] = _OBJECTS
-    definition: Definition | None = None
-    """What describes a custom resource; None for built-in ones and for those of which anything may be stored."""
-
-    @property
-    def api_version(self) -> str:
-        """The `apiVersion` of its objects."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def title(self) -> str:
-        """The name in error messages, which includes the group."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
 _SIZED: Final = ("status", "scale")
@@ -97,16 +61,6 @@ SHOOT_RESOURCES: Final = (
 """What a probe reads: nobody writes to a shoot by its API server."""
 
 
-@lru_cache(maxsize=16)
-def _defined(each: Definition) -> ServedResource:
-    return ServedResource(
-        *(each.group, each.version, each.plural, each.kind),
-        parts=each.parts,
-        short=each.short,
-        definition=each,
-    )
-
-
 class Catalog:
     """The resources of one API server: built-in and defined ones, and other kinds that its store has objects of."""
 
@@ -129,7 +83,7 @@ class Catalog:
             resource = ServedResource(group, version, f"{kind.lower()}s", kind, parts=_SIZED)
             self._known[group, version, resource.plural] = resource
             self._kinds.add(kind)
-        defined = map(_defined, self._store.definitions.values())
+        defined = self._store.definitions.values()
         return self._known | {(each.group, each.version, each.plural): each for each in defined}
 
     def is_built_in(self, group: str) -> bool:
@@ -223,7 +177,7 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
         "singularName": resource.kind.lower(),
         "verbs": list(resource.verbs) if resource.stored else ["create"],
         **({"shortNames": [resource.short]} if resource.short else {}),
-        **({"categories": resource.definition.categories} if resource.definition else {}),
+        **({"categories": resource.categories} if isinstance(resource, Definition) else {}),
     }
     return [whole, *({**every, **_part(resource, part)} for part in resource.parts)]
 

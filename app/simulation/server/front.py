@@ -10,6 +10,7 @@ from aiohttp import web
 from app.core.errors import ClusterError, Unauthorized, Unreachable
 from app.core.model.shoots import Route
 from app.simulation.builders import World
+from app.simulation.definitions import ServedResource
 from app.simulation.identities import Right
 from app.simulation.server import rendering
 from app.simulation.server.answers import (
@@ -21,7 +22,7 @@ from app.simulation.server.answers import (
     body_of,
     hung_up,
 )
-from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog, ServedResource
+from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.server.options import (
     VERBS,
     ListOptions,

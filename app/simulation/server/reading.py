@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from app.core.errors import Expired, Invalid, NotFound
 from app.core.model.names import LabelSelector, Operator, Requirement
-from app.simulation.server.catalog import ServedResource
+from app.simulation.definitions import ServedResource
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.rendering import served
 from app.simulation.store import Object, ObjectKey, Store

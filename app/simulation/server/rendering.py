@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.core.model.instants import parse_rfc3339
-from app.simulation.definitions import SIZED
-from app.simulation.server.catalog import ServedResource
+from app.simulation.definitions import SIZED, Definition, ServedResource
 from app.simulation.store import Object
 from app.simulation.views import size_field, terminating
 
@@ -157,8 +156,8 @@ def table(
     columns: Sequence[Column] = (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
     if resource.kind == "Event":
         columns = _OF_EVENTS
-    elif resource.definition is not None:
-        columns = (_NAME, *map(_printed, resource.definition.columns))
+    elif isinstance(resource, Definition):
+        columns = (_NAME, *map(_printed, resource.columns))
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

@@ -10,8 +10,8 @@ import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import Expired
+from app.simulation.definitions import ServedResource
 from app.simulation.server import answers
-from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.reading import chooser
 from app.simulation.store import Happened, Object, Store, StoreEvent
