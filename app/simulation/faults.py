@@ -120,21 +120,19 @@ class PodFaults(_Acting):
 
     def service_flaps(self, namespace: str, service: str, *, every: float = 5.0) -> Fault:
         """The readiness probes of the pods behind a service alternately fail and succeed, for `every` seconds each."""
-        timers, flaps, fails = self._world.timers, True, False
+        flaps = True
 
-        def turn() -> None:
-            nonlocal fails
+        def turn(*, fail: bool) -> None:
             if flaps:
-                fails = not fails
-                self._probes(namespace, service, fail=fails)
-                timers.after(every, turn)
+                self._probes(namespace, service, fail=fail)
+                self._world.timers.after(every, lambda: turn(fail=not fail))
 
         def undo() -> None:
             nonlocal flaps
             flaps = False
             self._probes(namespace, service, fail=False)
 
-        turn()
+        turn(fail=True)
         return Fault(undo)
 
     def _probes(self, namespace: str, service: str, *, fail: bool) -> None:
@@ -263,12 +261,7 @@ class Faults(PodFaults, ConnectionFaults):
         """One kubelet stops."""
         fleet = self._world.shoots[namespace].fleet
         fleet.die(node)
-
-        def undo() -> None:
-            if fleet.has(node):
-                fleet.revive(node, self._world.clock.now())
-
-        return Fault(undo)
+        return Fault(lambda: fleet.revive(node, self._world.clock.now()))
 
     def clock_off(self, namespace: str, node: str, seconds: float) -> Fault:
         """The clock of one node jumps by `seconds`, and back after the fault."""
