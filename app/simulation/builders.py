@@ -35,7 +35,7 @@ from app.simulation.identities import GARDENLET, OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SeedNetwork, ServerPlace
 from app.simulation.pod_kubelet import BecameReady
-from app.simulation.seed_pods import PodDeletion, SeedPods
+from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import Kubelet, ShootServer
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.timers import Timers
@@ -128,9 +128,11 @@ class People:
             Conflict: there is one of this name.
             Rejected: `spec` is wrong.
         """
-        key, body = self._key(kind, namespace, name), {"spec": spec}
-        known = self._world.store.definitions[kind]
-        whole = {"apiVersion": f"{known.group}/{known.version}", **body}
+        known = self._world.store.definitions.get(kind)
+        if known is None:
+            raise NotFound(f"the server doesn't have a resource type {kind}", status=404)
+        key, body = ObjectKey(kind, namespace, name), {"spec": spec}
+        whole = {"apiVersion": known.api_version, **body}
         made = self._world.store.create(key, manifests.born(whole, self._world.clock.now()))
         self._enter(made, body, by, "create")
         return made
@@ -144,7 +146,7 @@ class People:
             NotFound: there is no such object.
             Rejected: what would come of it is wrong.
         """
-        self._world.write(self._key(kind, namespace, name), {"spec": spec}, by)
+        self._world.write(ObjectKey(kind, namespace, name), {"spec": spec}, by)
 
     def delete(self, kind: str, namespace: str, name: str, *, by: str = OPERATOR) -> None:
         """Deletes an object.
@@ -152,12 +154,8 @@ class People:
         Raises:
             NotFound: there is no such object.
         """
-        self._enter(self._world.store.delete(self._key(kind, namespace, name)), {}, by, "delete")
-
-    def _key(self, kind: str, namespace: str, name: str) -> ObjectKey:
-        if kind not in self._world.store.definitions:
-            raise NotFound(f"the server doesn't have a resource type {kind}", status=404)
-        return ObjectKey(kind, namespace, name)
+        gone = self._world.store.delete(ObjectKey(kind, namespace, name))
+        self._enter(gone, {}, by, "delete")
 
     def _enter(self, obj: Object, body: Mapping[str, Any], by: str, verb: str) -> None:
         self._world.journal.enter(self._world.clock.now(), obj, body, by, verb)
@@ -523,11 +521,6 @@ class World:
     def became_ready(self, namespace: str) -> tuple[BecameReady, ...]:
         """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
         return tuple(self.seed_pods.kubelet.became_ready.get(namespace, ()))
-
-    @property
-    def pod_deletions(self) -> tuple[PodDeletion, ...]:
-        """All deletions of pods by any author, in order."""
-        return tuple(self.seed_pods.deletions)
 
     # Changes to pods by others than the watchdog.
 

@@ -220,7 +220,6 @@ class BecameReady(NamedTuple):
     """A record that a pod became Ready."""
 
     pod: str
-    uid: str
     at: float
 
 
@@ -430,7 +429,7 @@ class PodKubelet:
             return False
         pod.ready, pod.ready_changed = ready, self._timers.now()
         if ready:
-            seen = BecameReady(pod.key.name, pod.uid, pod.ready_changed)
+            seen = BecameReady(pod.key.name, pod.ready_changed)
             self.became_ready.setdefault(pod.key.namespace, []).append(seen)
         return True
 

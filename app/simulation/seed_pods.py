@@ -4,7 +4,7 @@ import random
 from collections import defaultdict
 from typing import Final, NamedTuple
 
-from app.core.model.weeding import OwnerView, PodView, ServiceKey, SliceView
+from app.core.model.weeding import PodView, ServiceKey, SliceView
 from app.simulation import manifests
 from app.simulation.pod_kubelet import PodKubelet
 from app.simulation.store import (
@@ -86,17 +86,12 @@ class EndpointSliceController:
             gone = ObjectKey("EndpointSlice", key.namespace, names.pop())
             if self._seed.find(gone) is not None:
                 self._seed.delete(gone)
+        if owner is None:
+            return
         for name, share in zip(names, shares, strict=True):
-            if owner is not None:
-                self._write(ObjectKey("EndpointSlice", key.namespace, name), owner, share)
-
-    def _write(self, key: ObjectKey, owner: Object, share: list[Object]) -> None:
-        service = ServiceKey(key.namespace, owner["metadata"]["name"])
-        body = manifests.endpoint_slice(owner, share, untold=service in self.untold)
-        if self._seed.find(key) is None:
-            self._seed.create(key, body)
-        else:
-            self._seed.replace(key, body)
+            place = ObjectKey("EndpointSlice", key.namespace, name)
+            write = self._seed.create if self._seed.find(place) is None else self._seed.replace
+            write(place, manifests.endpoint_slice(owner, share, untold=key in self.untold))
 
     def _shares(self, key: ServiceKey) -> list[list[Object]]:
         """Distributes the endpoints over the slices."""
@@ -181,46 +176,26 @@ class Owners:
         owner = self._seed.find(key)
         if owner is None:
             return
-        uid = owner["metadata"]["uid"]
+        uid, wanted = owner["metadata"]["uid"], owner["spec"]["replicas"]
         pods = self._seed.list("Pod", key.namespace)
         has = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == uid]
-        wanted = owner["spec"]["replicas"]
-        match workload.owner:
-            case Owner.REPLICA_SET:
-                self._keep_count(workload, owner, has, wanted)
-            case Owner.STATEFUL_SET:
-                self._keep_names(workload, owner, has, wanted)
-            case Owner.NOBODY:
-                return
-
-    def _keep_count(
-        self, workload: Workload, owner: Object, has: list[Object], wanted: int
-    ) -> None:
         active = [pod for pod in has if not terminating(pod)]
-        for ordinal in range(len(active), wanted):
-            self._make(workload, owner, self.name(workload, owner, ordinal))
-        for pod in active[wanted:]:
-            self._end(pod)
-
-    def _keep_names(
-        self, workload: Workload, owner: Object, has: list[Object], wanted: int
-    ) -> None:
-        names = [self.name(workload, owner, ordinal) for ordinal in range(wanted)]
-        for key in names:
-            if self._seed.find(key) is None:
-                self._make(workload, owner, key)
-        for pod in has:
-            if _key(pod) not in names:
-                self._end(pod)
+        if workload.owner is Owner.STATEFUL_SET:
+            names = [self.name(workload, owner, ordinal) for ordinal in range(wanted)]
+            missing = (name for name in names if self._seed.find(name) is None)
+            surplus = [pod for pod in active if _key(pod) not in names]
+        else:
+            missing = (self.name(workload, owner, each) for each in range(len(active), wanted))
+            surplus = active[wanted:]
+        for name in missing:
+            self._make(workload, owner, name)
+        for pod in surplus:
+            self._seed.request_deletion(_key(pod), self._timers.now())
 
     def _make(self, workload: Workload, owner: Object, key: ObjectKey) -> None:
         born = manifests.born(manifests.pod(workload, owner), self._timers.now())
         made = self._seed.create(key, born)
         self._kubelet.admit(key, made["metadata"]["uid"], workload)
-
-    def _end(self, pod: Object) -> None:
-        if not terminating(pod):
-            self._seed.request_deletion(_key(pod), self._timers.now())
 
     def _suffix(self, length: int) -> str:
         return "".join(self._rng.choices(_LETTERS, k=length))
@@ -248,16 +223,6 @@ class PodDeletion(NamedTuple):
     by: str
     """The author of the deletion; empty if unknown."""
 
-    @property
-    def uid(self) -> str:
-        """Which pod it was."""
-        return self.pod.uid
-
-    @property
-    def owner(self) -> OwnerView | None:
-        """Whose pod it was."""
-        return self.pod.owner
-
 
 class SeedPods:
     """The pods of a seed and the components that act on them."""
@@ -267,6 +232,7 @@ class SeedPods:
         self.owners = Owners(seed, timers, self.kubelet, rng)
         self.endpoints = EndpointSliceController(seed, timers, rng)
         self.deletions: list[PodDeletion] = []
+        """Those of pods, by any author, in order."""
         self.behind: defaultdict[ServiceKey, list[Workload]] = defaultdict(list)
         """The workloads whose pods are behind each service."""
         self._seed, self._timers = seed, timers

@@ -62,7 +62,7 @@ async def test_when_leadership_is_won_back_the_recovery_is_taken_up(slow):
     slow.environment.leadership.become(leading=True)
     await slow.run(5)
     assert len(slow.names()) == 3
-    uids = [each.uid for each in slow.deleted()]
+    uids = [each.pod.uid for each in slow.deleted()]
     assert len(set(uids)) == 3
 
 

@@ -149,17 +149,16 @@ class Witness:
         pod, uid = event.object, event.object["metadata"]["uid"]
         ends = event.happened is Happened.DELETED or terminating(pod)
         if ends and event.before is not None and not terminating(event.before):
-            self._pod_deleted(namespace, uid)
+            self._pod_deleted(namespace)
         waits = not ends and any(each.crash_loops for each in pod_view(pod).containers)
         (plane.waiting.add if waits else plane.waiting.discard)(uid)
         (plane.ready.add if not ends and ready(pod) else plane.ready.discard)(uid)
         self._perhaps_recovered(namespace, plane)
 
-    def _pod_deleted(self, namespace: str, uid: str) -> None:
-        """A pod that waited counts, unless a person has deleted it."""
-        deletions = reversed(self._world.pod_deletions)
-        found = next((each for each in deletions if each.uid == uid), None)
-        if found is not None and found.waiting and found.by != OPERATOR:
+    def _pod_deleted(self, namespace: str) -> None:
+        """A pod that waited counts, unless a person has deleted it; the seed has entered it a moment ago."""
+        found = self._world.seed_pods.deletions[-1]
+        if found.waiting and found.by != OPERATOR:
             self.note(namespace, What.RESTART)
             left = (
                 "" if found.due is None else f", {_seconds(found.due - found.at)} before its start"
