@@ -31,12 +31,12 @@ from app.simulation.server.options import (
     is_strict,
     parse,
 )
-from app.simulation.server.reading import StoredPage, StoreReader, existing
-from app.simulation.server.streams import StoreWatch, Watching
+from app.simulation.server.reading import StoredPage, StoreReader, existing, page_of
+from app.simulation.server.streams import Render, StoreWatch, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.shoot import VERSION, ShootServer
-from app.simulation.store import Object, version_of
-from app.simulation.traffic import ApiServer, Host, OpenWatches, SimulatedRequest
+from app.simulation.store import Object
+from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
@@ -75,7 +75,7 @@ class ServerFront:
         """
         self._world, self._shoot, self._route, self._api = world, shoot, route, api
         self._users, self._watch_delay = users, watch_delay
-        self._watches = world.watches if shoot is None else OpenWatches()
+        self._watches = world.watches
         self._store, self._clock = (world if shoot is None else shoot).store, world.clock
         self._catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self._store)
         self._answers = ServerAnswers(self._clock.now)
@@ -170,18 +170,13 @@ class ServerFront:
     def _list(self, request: web.BaseRequest, resource: ServedResource, page: StoredPage) -> object:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
-            return rendering.table(
-                resource, page.items, self._clock.now(), page.version, page.continues
-            )
+            return rendering.table(resource, page, self._clock.now())
         return rendering.listed(resource, page, partially=_PARTIAL in accept)
 
-    def _render(
-        self, request: web.BaseRequest, resource: ServedResource
-    ) -> Callable[[Object], dict[str, Any]]:
-        accept = request.headers.get("Accept", "")
-        if _TABLE in accept:
-            return lambda obj: rendering.table(resource, (obj,), self._clock.now(), version_of(obj))
-        return lambda obj: rendering.shown(rendering.served(resource, obj))
+    def _render(self, request: web.BaseRequest, resource: ServedResource) -> Render:
+        if _TABLE not in request.headers.get("Accept", ""):
+            return lambda obj: rendering.shown(rendering.served(resource, obj))
+        return lambda obj: rendering.table(resource, page_of(obj), self._clock.now())
 
     async def _watch(
         self,
