@@ -93,12 +93,10 @@ class KubeControllerManager:
         """Checks all nodes once."""
         if not self._able(now):
             return
-        leases = {lease.name: lease.renew_time for lease in self._plane.shoot.leases()}
+        leases = {lease.name: lease.renew_time or now for lease in self._plane.shoot.leases()}
         nodes = self._plane.shoot.store.list("Node")
-        self._seen = {
-            name: self._observe(name, leases.get(name), now)
-            for name in (node["metadata"]["name"] for node in nodes)
-        }
+        names = [node["metadata"]["name"] for node in nodes]
+        self._seen = {name: self._observe(name, leases[name], now) for name in names}
         for node in nodes:
             overdue = now - self._seen[node["metadata"]["name"]].at > self._grace
             if overdue and ready(node):
@@ -117,10 +115,8 @@ class KubeControllerManager:
             self._seen.clear()
         return False
 
-    def _observe(self, name: str, renewed: float | None, now: float) -> _Seen:
+    def _observe(self, name: str, renewed: float, now: float) -> _Seen:
         before = self._seen.get(name)
-        if renewed is None:
-            return before or _Seen(float("-inf"), now)
         if before is None or before.renewed < renewed:
             return _Seen(renewed, now)
         return before

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.core.clock import Clock
 from app.core.errors import NotFound
-from app.core.model import workloads as ann
 from app.core.model.instants import parse_duration
 from app.core.model.shoots import DEFAULT_NODE_CONDITIONS, MachineView, Route
 from app.core.model.weeding import PodView, ServiceKey, SliceView
@@ -36,11 +35,11 @@ from app.simulation.identities import GARDENLET, OPERATOR, SimulatedIdentities
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SeedNetwork, ServerPlace
 from app.simulation.pod_kubelet import BecameReady
-from app.simulation.seed_pods import PodDeletion, SeedPods
+from app.simulation.seed_pods import SeedPods
 from app.simulation.shoot import Kubelet, ShootServer
 from app.simulation.store import Object, ObjectKey, Store
 from app.simulation.timers import Timers
-from app.simulation.traffic import ApiServer, Host, Journal, OpenWatches, RequestCount
+from app.simulation.traffic import ApiServer, Journal, OpenWatches, RequestCount
 from app.simulation.views import (
     machine_view,
     pod_view,
@@ -65,32 +64,32 @@ CONTROLLERS: Final[Mapping[str | ResourceRef, int]] = MappingProxyType(
 )
 # How many changes of each kind the seed's store remembers; a real API server remembers several minutes.
 _SEED_LOG: Final = 20_000
-# Seconds after which a Lease has expired, with the usual grace period.
-_EXPIRY: Final = 30.0
+LIMIT: Final = 0.6
+"""`nodeLeaseFailureFraction` of the shipped prober file."""
+EXPIRY: Final = 30.0
+"""Seconds after which a Lease has expired, with the grace period of the shipped prober file."""
 
 
 # When an outage can be known at the earliest: only a simulation knows when each kubelet really renewed.
 
 
 def known_at(
-    candidates: Iterable[Kubelet], *, limit: float, expiry: float, now: float, since: float
+    kubelets: Sequence[Kubelet], *, now: float, since: float, limit: float = LIMIT
 ) -> float | None:
-    """Returns the first instant at which the share `limit` of the true ages has reached `expiry` (rules 3.1).
+    """Returns the first instant at which the share `limit` of the true ages has reached `EXPIRY` (rules 3.1).
 
     Args:
-        candidates: the kubelets of the candidate nodes.
-        limit: a share above 0.
-        expiry: seconds; more than 1.5 renewal intervals, because kubelets do not record shorter gaps.
+        kubelets: those of the candidate nodes.
         now: the current instant.
         since: the start of the search; an outage that can be known before it counts from there.
+        limit: a share above 0.
 
     Returns:
         The instant; None if it has not been reached.
     """
-    kubelets = tuple(candidates)
     needed = max(math.ceil(limit * len(kubelets) - 1e-9), 1)
     old = 0
-    for instant, change in sorted(_changes(kubelets, expiry, since)):
+    for instant, change in sorted(_changes(kubelets, since)):
         if instant > now:
             return None
         old += change
@@ -99,15 +98,13 @@ def known_at(
     return None
 
 
-def _changes(
-    kubelets: Iterable[Kubelet], expiry: float, since: float
-) -> Iterator[tuple[float, int]]:
+def _changes(kubelets: Iterable[Kubelet], since: float) -> Iterator[tuple[float, int]]:
     for kubelet in kubelets:
         for begin, end in kubelet.gaps:
-            if end - begin >= expiry and end > since:
-                yield max(begin + expiry, since), 1
+            if end - begin >= EXPIRY and end > since:
+                yield max(begin + EXPIRY, since), 1
                 yield end, -1
-        yield max(kubelet.last + expiry, since), 1
+        yield max(kubelet.last + EXPIRY, since), 1
 
 
 def reference(which: str | ResourceRef) -> ResourceRef:
@@ -131,9 +128,11 @@ class People:
             Conflict: there is one of this name.
             Rejected: `spec` is wrong.
         """
-        key, body = self._key(kind, namespace, name), {"spec": spec}
-        known = self._world.store.definitions[kind]
-        whole = {"apiVersion": f"{known.group}/{known.version}", **body}
+        known = self._world.store.definitions.get(kind)
+        if known is None:
+            raise NotFound(f"the server doesn't have a resource type {kind}", status=404)
+        key, body = ObjectKey(kind, namespace, name), {"spec": spec}
+        whole = {"apiVersion": known.api_version, **body}
         made = self._world.store.create(key, manifests.born(whole, self._world.clock.now()))
         self._enter(made, body, by, "create")
         return made
@@ -147,7 +146,7 @@ class People:
             NotFound: there is no such object.
             Rejected: what would come of it is wrong.
         """
-        self._world.write(self._key(kind, namespace, name), {"spec": spec}, by)
+        self._world.write(ObjectKey(kind, namespace, name), {"spec": spec}, by)
 
     def delete(self, kind: str, namespace: str, name: str, *, by: str = OPERATOR) -> None:
         """Deletes an object.
@@ -155,12 +154,8 @@ class People:
         Raises:
             NotFound: there is no such object.
         """
-        self._enter(self._world.store.delete(self._key(kind, namespace, name)), {}, by, "delete")
-
-    def _key(self, kind: str, namespace: str, name: str) -> ObjectKey:
-        if kind not in self._world.store.definitions:
-            raise NotFound(f"the server doesn't have a resource type {kind}", status=404)
-        return ObjectKey(kind, namespace, name)
+        gone = self._world.store.delete(ObjectKey(kind, namespace, name))
+        self._enter(gone, {}, by, "delete")
 
     def _enter(self, obj: Object, body: Mapping[str, Any], by: str, verb: str) -> None:
         self._world.journal.enter(self._world.clock.now(), obj, body, by, verb)
@@ -195,8 +190,6 @@ class World:
             place: where its API servers listen; None: in memory.
         """
         self.requests = RequestCount()
-        self.denied: set[Permission] = set()
-        """What the watchdog may not do in the seed, whatever its roles say."""
         self.tasks = tasks
         """Those of the world's actors."""
         self._seed = seed
@@ -207,7 +200,7 @@ class World:
         """The time line, the objects of the seed, and all accepted writes."""
         for each in DEFINITIONS:
             self.store.define(each)
-        self.api = self._api(Host.SEED, "seed")
+        self.api = self._api("seed")
         """The seed's own API server."""
         self.timers = Timers(clock)
         self.deployments = DeploymentController(
@@ -221,7 +214,7 @@ class World:
             self.secret_names[Route.EXTERNAL] = external_secret_name
         self.watches = OpenWatches()
         self.network = SeedNetwork()
-        """The network that probes of hosts and external routes pass."""
+        """The network that probes of hosts pass."""
         self.manners = defaultdict[tuple[str, str], list[Manner]](list)
         """How targets, hosts or pods by name, answer endpoint probes of a namespace, or of all (""), under faults;
         the latest applies."""
@@ -234,8 +227,8 @@ class World:
         self.faults = Faults(self, self._rng("faults"))
         _ = tasks.shared(self.timers.run, "simulated controllers")
 
-    def _api(self, host: Host, name: str, network: SeedNetwork | None = None) -> ApiServer:
-        return ApiServer(host, self.clock, self._rng(name), self.requests, self._latency, network)
+    def _api(self, name: str) -> ApiServer:
+        return ApiServer(self.clock, self._rng(name), self.requests, self._latency)
 
     def _rng(self, name: str) -> random.Random:
         return random.Random(f"{self._seed}/{name}")  # noqa: S311  worlds, not secrets
@@ -272,7 +265,7 @@ class World:
         shoot = self.shoots[namespace] = ShootServer(
             namespace,
             self.clock,
-            self._api(Host.SHOOT, namespace, self.network),
+            self._api(namespace),
             self._rng(f"{namespace}/kubelets"),
             place=self.place,
             routes=self.secret_names,
@@ -317,7 +310,7 @@ class World:
             key = ObjectKey(kind, "", namespace)
             if self.store.find(key) is not None:
                 self.store.delete(key)
-        self.shoots.pop(namespace).api.close()
+        del self.shoots[namespace]
         self.place.forget(namespace)
 
     def add_dependent(self, namespace: str, which: str | ResourceRef, replicas: int) -> None:
@@ -348,7 +341,7 @@ class World:
         """Adds a Lease without a node, as a deleted node leaves behind."""
         shoot = self.shoot(namespace)
         key = ObjectKey("Lease", manifests.LEASES, name)
-        shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration))
+        shoot.store.create(key, manifests.lease(renewed, shoot.lease_duration, name))
 
     # Writes of others than the watchdog.
 
@@ -440,14 +433,6 @@ class World:
         """
         return self.dependent(namespace, which).annotations
 
-    def protected(self, namespace: str) -> bool:
-        """Returns whether any dependent carries the meltdown key."""
-        return any(
-            ann.MELTDOWN in obj["metadata"].get("annotations", {})
-            for kind in self.store.kinds()
-            for obj in self.store.list(kind, namespace)
-        )
-
     def machines(self, namespace: str) -> tuple[MachineView, ...]:
         """Returns the Machines, from the store."""
         return tuple(machine_view(obj) for obj in self.store.list("Machine", namespace))
@@ -465,23 +450,14 @@ class World:
         return tuple(write.ref.name for write in writes if write.verb == "delete")
 
     def known_at(
-        self,
-        namespace: str,
-        *,
-        limit: float = 0.6,
-        since: float = float("-inf"),
+        self, namespace: str, *, since: float = float("-inf"), limit: float = LIMIT
     ) -> float | None:
         """Returns the first instant from `since` on at which an outage can be known; None if it has not been reached.
 
         It considers the nodes that are candidates now, and their true renewals.
         """
-        return known_at(
-            self.candidates(namespace),
-            limit=limit,
-            expiry=_EXPIRY,
-            now=self.clock.now(),
-            since=since,
-        )
+        kubelets, now = self.candidates(namespace), self.clock.now()
+        return known_at(kubelets, now=now, since=since, limit=limit)
 
     def candidates(self, namespace: str) -> list[Kubelet]:
         """Returns the kubelets of the nodes that are candidates now (rules 3)."""
@@ -546,11 +522,6 @@ class World:
         """Returns when pods became Ready, in order; pods that were Ready from the start are not included."""
         return tuple(self.seed_pods.kubelet.became_ready.get(namespace, ()))
 
-    @property
-    def pod_deletions(self) -> tuple[PodDeletion, ...]:
-        """All deletions of pods by any author, in order."""
-        return tuple(self.seed_pods.deletions)
-
     # Changes to pods by others than the watchdog.
 
     def delete_pod(self, namespace: str, name: str, by: str = "operator") -> None:
@@ -598,5 +569,3 @@ class World:
 
 if TYPE_CHECKING:
     import asyncio
-
-    from app.core.ports import Permission

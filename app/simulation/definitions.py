@@ -66,7 +66,42 @@ def check_count(kind: str, name: str, path: str, value: object, *, least: int = 
         raise Rejected(kind, name, path, problem)
 
 
-# Custom resources, by their definitions.
+# What is served, and custom resources by their definitions.
+
+
+OBJECT_VERBS: Final = ("create", "delete", "get", "list", "patch", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedResource:
+    """One resource of an API server."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    parts: tuple[str, ...] = ()
+    """The subresources."""
+    short: str = ""
+    """Short names for kubectl."""
+    stored: bool = True
+    """Whether objects are stored; reviews, for example, are only answered."""
+    fields: tuple[str, ...] = ()
+    """The supported field selectors, in addition to name and namespace."""
+    verbs: tuple[str, ...] = OBJECT_VERBS
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def title(self) -> str:
+        """The name in error messages, which includes the group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
 
 Json = Any
 Schema = Mapping[str, Any]
@@ -100,18 +135,11 @@ _TYPES: Final = {str: "string", bool: "boolean", int: "integer", list: "array", 
 _CLOCK: Final = re.compile(r"([01]\d|2[0-3])(:[0-5]\d){2}(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Definition:
-    """One kind, as its CustomResourceDefinition describes it."""
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Definition(ServedResource):
+    """A custom resource, as its CustomResourceDefinition describes it."""
 
-    group: str
-    version: str
-    kind: str
-    plural: str
-    short: str
     categories: tuple[str, ...]
-    parts: tuple[str, ...]
-    """The subresources."""
     columns: tuple[Mapping[str, Any], ...]
     """Those of the table that kubectl prints, as the definition has them."""
     schema: Schema
@@ -135,13 +163,13 @@ class Definition:
         return cls(
             spec["group"],
             version["name"],
-            names["kind"],
             names["plural"],
-            short,
-            tuple(names["categories"]),
-            tuple(version["subresources"]),
-            tuple(version["additionalPrinterColumns"]),
-            {**schema, "properties": {**_EVERYWHERE, **schema["properties"]}},
+            names["kind"],
+            parts=tuple(version["subresources"]),
+            short=short,
+            categories=tuple(names["categories"]),
+            columns=tuple(version["additionalPrinterColumns"]),
+            schema={**schema, "properties": {**_EVERYWHERE, **schema["properties"]}},
         )
 
     def completed(self, body: Schema) -> dict[str, Any]:

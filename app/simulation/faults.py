@@ -5,7 +5,7 @@ with world.faults.path_cut("shoot--local--a"):
 """
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
@@ -35,7 +35,7 @@ _OVERRIDES: Final = ("Pause", "ScaleRequest")
 _OF_OVERRIDES: Final = frozenset(
     {"pauses", "scalerequests", "pauses/status", "scalerequests/status"}
 )
-_REVIEWS: Final = frozenset({"tokenreviews", "subjectaccessreviews"})
+_OF_THE_PROBER: Final = ("Cluster", "Secret", "Machine", "Deployment", "StatefulSet")
 _TO_WATCH: Final = frozenset({"list", "watch"})
 
 
@@ -44,11 +44,6 @@ class PodWatched(StrEnum):
 
     SLICES = "EndpointSlice"
     PODS = "Pod"
-
-    @property
-    def plural(self) -> str:
-        """The plural resource, as in requests."""
-        return f"{self.value.lower()}s"
 
 
 class Fault(ExitStack):
@@ -63,6 +58,11 @@ class Fault(ExitStack):
     def lift(self) -> None:
         """Ends the fault; further calls have no effect."""
         self.close()
+
+
+def _plurals(kinds: Iterable[str]) -> frozenset[str]:
+    """Returns the resources of these kinds, as in requests."""
+    return frozenset(f"{kind.lower()}s" for kind in kinds)
 
 
 def _trouble(api: ApiServer, trouble: Trouble) -> Fault:
@@ -86,12 +86,9 @@ class _Acting:
             watches.stall(each)
         return Fault(*(partial(watches.go_on, each) for each in what))
 
-    def _watch_cut(
-        self, kinds: Collection[str], plurals: Collection[str], *, expired: bool
-    ) -> Fault:
+    def _watch_cut(self, *kinds: str, expired: bool) -> Fault:
         """Watches of these kinds break, and new ones are refused; `expired`: they miss what happens meanwhile."""
-        what = frozenset(plurals)
-        trouble = self.seed_trouble(Trouble(refused=True, verbs=_TO_WATCH, what=what))
+        trouble = self.seed_trouble(Trouble(refused=True, verbs=_TO_WATCH, what=_plurals(kinds)))
         self._break(kinds)
 
         def undo() -> None:
@@ -123,21 +120,19 @@ class PodFaults(_Acting):
 
     def service_flaps(self, namespace: str, service: str, *, every: float = 5.0) -> Fault:
         """The readiness probes of the pods behind a service alternately fail and succeed, for `every` seconds each."""
-        timers, flaps, fails = self._world.timers, True, False
+        flaps = True
 
-        def turn() -> None:
-            nonlocal fails
+        def turn(*, fail: bool) -> None:
             if flaps:
-                fails = not fails
-                self._probes(namespace, service, fail=fails)
-                timers.after(every, turn)
+                self._probes(namespace, service, fail=fail)
+                self._world.timers.after(every, lambda: turn(fail=not fail))
 
         def undo() -> None:
             nonlocal flaps
             flaps = False
             self._probes(namespace, service, fail=False)
 
-        turn()
+        turn(fail=True)
         return Fault(undo)
 
     def _probes(self, namespace: str, service: str, *, fail: bool) -> None:
@@ -171,7 +166,7 @@ class PodFaults(_Acting):
             what: the kind.
             expired: whether the server's log no longer has the missed changes afterwards.
         """
-        return self._watch_cut((what.value,), (what.plural,), expired=expired)
+        return self._watch_cut(what.value, expired=expired)
 
     def pods_forbidden(self, *verbs: str) -> Fault:
         """Requests for pods with these verbs, or with any, get 403."""
@@ -216,7 +211,7 @@ class ConnectionFaults(_Acting):
 
 
 class Faults(PodFaults, ConnectionFaults):
-    """All faults: of shoots, routes to them, the seed, its pods, overrides and reviews, hosts, and connections."""
+    """All faults: of shoots, routes to them, the seed, its pods and overrides, hosts, and connections."""
 
     def __init__(self, world: "World", rng: random.Random) -> None:
         super().__init__(world)
@@ -266,12 +261,7 @@ class Faults(PodFaults, ConnectionFaults):
         """One kubelet stops."""
         fleet = self._world.shoots[namespace].fleet
         fleet.die(node)
-
-        def undo() -> None:
-            if fleet.has(node):
-                fleet.revive(node, self._world.clock.now())
-
-        return Fault(undo)
+        return Fault(lambda: fleet.revive(node, self._world.clock.now()))
 
     def clock_off(self, namespace: str, node: str, seconds: float) -> Fault:
         """The clock of one node jumps by `seconds`, and back after the fault."""
@@ -436,13 +426,9 @@ class Faults(PodFaults, ConnectionFaults):
 
     def watch_not_opened(self, what: Watched) -> Fault:
         """No new watch, and no list for one, is answered; watches that are open go on."""
-        kinds = {"Deployment", "StatefulSet", *self._world.store.kinds()}
-        plurals = (
-            {f"{kind.lower()}s" for kind in kinds if watched(kind) is what}
-            if what is Watched.DEPENDENTS
-            else {what.value}
-        )
-        return self.seed_trouble(Trouble(silent=True, reflected=True, what=frozenset(plurals)))
+        kinds = {*_OF_THE_PROBER, *self._world.store.kinds()}
+        plurals = _plurals(kind for kind in kinds if watched(kind) is what)
+        return self.seed_trouble(Trouble(silent=True, reflected=True, what=plurals))
 
     def watch_mute(self, what: Watched) -> Fault:
         """A watch, a new one too, delivers nothing and does not break; other requests work."""
@@ -503,7 +489,7 @@ class Faults(PodFaults, ConnectionFaults):
     def _cluster(self, namespace: str, patch: Object) -> None:
         self._world.write(ObjectKey("Cluster", "", namespace), patch, GARDENLET)
 
-    # Pauses and ScaleRequests, their definitions, and reviews.
+    # Pauses and ScaleRequests, and their definitions.
 
     def overrides_forbidden(self, *verbs: str) -> Fault:
         """Requests for Pauses and ScaleRequests with these verbs, or with any, get 403; open watches end."""
@@ -519,7 +505,7 @@ class Faults(PodFaults, ConnectionFaults):
         Args:
             expired: whether the server's log no longer has the missed changes afterwards.
         """
-        return self._watch_cut(_OVERRIDES, _OF_OVERRIDES, expired=expired)
+        return self._watch_cut(*_OVERRIDES, expired=expired)
 
     def overrides_watch_stalled(self) -> Fault:
         """The watches of the overrides, new ones too, deliver nothing and do not break; other requests work."""
@@ -542,20 +528,14 @@ class Faults(PodFaults, ConnectionFaults):
             self._world.watches.end(each.kind)
         return Fault(*(partial(store.define, each) for each in gone))
 
-    def reviews_forbidden(self, *what: str) -> Fault:
-        """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets 403."""
-        return self.seed_trouble(Trouble(forbidden=True, what=frozenset(what) or _REVIEWS))
-
-    def reviews_away(self, *what: str) -> Fault:
-        """Creating `tokenreviews` or `subjectaccessreviews`, by default both, gets no answer."""
-        return self.seed_trouble(Trouble(silent=True, what=frozenset(what) or _REVIEWS))
-
     # Targets of endpoint probes, and the seed's network to the outside.
 
     def seed_network_cut(self) -> Fault:
-        """The seed's network drops everything to the outside: probes of hosts and external routes; the inside works."""
-        self._world.network.cut()
-        return Fault(self._world.network.mend)
+        """The seed's network drops all to the outside, probes and external routes of its shoots; the inside works."""
+        network = self._world.network
+        network.cut()
+        external = [self.route_cut(each, Route.EXTERNAL) for each in self._world.shoots]
+        return Fault(network.mend, *(each.lift for each in external))
 
     def canary_down(self, host: str) -> Fault:
         """A host does not answer probes of any namespace."""

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 from app.core.model.endpoints import (
     EndpointProbeSpec,
@@ -37,6 +37,14 @@ class TargetAnswer(StrEnum):
     """It never answers."""
     ERRS = "Errs"
     """The run ends in an error, which says nothing about the target."""
+
+
+_ANSWERS: Final = {
+    TargetAnswer.WELL: Ran(ProbeOutcome.SUCCESS, "it is healthy"),
+    TargetAnswer.UNWELL: Ran(ProbeOutcome.FAILURE, "it answers that it is unhealthy"),
+    TargetAnswer.REFUSES: Ran(ProbeOutcome.FAILURE, "connection refused"),
+    TargetAnswer.ERRS: Ran(ProbeOutcome.ERROR, "it could not be probed"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +83,9 @@ class SimulatedHandlers:
         if not address.pod and outside:
             await self._world.network.through()
         await self._world.clock.sleep(LATENCY + manner.after)
-        match manner.answer:
-            case TargetAnswer.WELL:
-                return Ran(ProbeOutcome.SUCCESS, "it is healthy")
-            case TargetAnswer.UNWELL:
-                return Ran(ProbeOutcome.FAILURE, "it answers that it is unhealthy")
-            case TargetAnswer.REFUSES:
-                return Ran(ProbeOutcome.FAILURE, "connection refused")
-            case TargetAnswer.SWALLOWS:
-                await asyncio.Event().wait()  # until the timeout
-                raise TimeoutError
-            case TargetAnswer.ERRS:
-                return Ran(ProbeOutcome.ERROR, "it could not be probed")
-            case _:
-                assert_never(manner.answer)
+        if manner.answer is TargetAnswer.SWALLOWS:
+            await asyncio.Event().wait()  # until the timeout
+        return _ANSWERS[manner.answer]
 
     def _manner(self, probe: EndpointProbeSpec, address: TargetAddress) -> Manner:
         """Returns the behaviour that a fault sets for a target, otherwise that of its pod."""

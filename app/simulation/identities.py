@@ -1,6 +1,6 @@
 """Users, tokens and permissions in a simulated seed, and the reviews that ask for them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -93,15 +93,13 @@ class SimulatedIdentities:
         """Grants a permission to a user or a group."""
         self._rights.add(Right(who, verb, resource, namespace, group))
 
-    def review(
-        self, kind: str, spec: object, may: Callable[[Mapping[str, str]], bool]
-    ) -> dict[str, Any]:
+    def review(self, kind: str, spec: object, may: Callable[[Right], bool]) -> dict[str, Any]:
         """Answers a review with its status.
 
         Args:
             kind: of the review.
             spec: what it asks for.
-            may: whether its sender has the permission in resource attributes.
+            may: whether its sender has a permission.
 
         Raises:
             Invalid: it asks for nothing, or cannot be read.
@@ -123,7 +121,7 @@ class SimulatedIdentities:
                 user = {name: value for name, value in user.items() if value}
                 return {"authenticated": True, "user": user, "audiences": audiences}
             case "SelfSubjectAccessReview" if asked.resource or asked.path:
-                return {"allowed": may(asked.resource)}
+                return {"allowed": may(asked.right)}
             case "SubjectAccessReview" if bool(asked.resource) != bool(asked.path):
                 if not (asked.user or asked.groups):
                     problem = "Invalid value: at least one of user or group must be specified"

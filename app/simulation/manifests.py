@@ -126,13 +126,11 @@ def machine_phase(phase: str, at: float) -> Object:
     return {"currentStatus": {"phase": phase, "lastUpdateTime": rfc3339(at, micro=True)}}
 
 
-def lease(renewed: float | None, duration: int | None, *, holder: str | None = None) -> Object:
-    """Builds a Lease that was renewed at `renewed` on its node's clock."""
-    spec: dict[str, Any] = {} if holder is None else {"holderIdentity": holder}
+def lease(renewed: float | None, duration: int, node: str) -> Object:
+    """Builds the Lease of a node, which was renewed at `renewed` on its clock; None: never."""
+    spec: dict[str, Any] = {"holderIdentity": node, "leaseDurationSeconds": duration}
     if renewed is not None:
         spec["renewTime"] = rfc3339(renewed, micro=True)
-    if duration is not None:
-        spec["leaseDurationSeconds"] = duration
     return {"apiVersion": "coordination.k8s.io/v1", "spec": spec}
 
 

@@ -87,20 +87,14 @@ class Wire:
 
     __slots__ = ("cut_after", "dead", "ends", "held")
 
-    def __init__(self) -> None:
-        self.held = False
+    def __init__(self, held: Callable[[], bool]) -> None:
+        self.held = held
         """Whether packets are dropped, to be sent again later."""
         self.dead = False
         """Whether nothing arrives any more, ever."""
         self.cut_after: int | None = None
         """So many more bytes of the server pass, then the connection is cut; None: all of them."""
         self.ends: tuple[MemoryTransport, ...] = ()
-
-    def hold(self, *, held: bool) -> None:
-        """Drops packets from now on, or lets through what was dropped."""
-        self.held = held
-        for end in self.ends:
-            end.arrive()
 
 
 class MemoryTransport(asyncio.Transport):
@@ -140,9 +134,9 @@ class MemoryTransport(asyncio.Transport):
         client: tuple[asyncio.AbstractEventLoop, asyncio.Protocol],
         server: tuple[asyncio.AbstractEventLoop, asyncio.Protocol],
         name: str,
+        wire: Wire,
     ) -> tuple[Self, Self]:
         """Makes both ends of a connection; their protocols do not know them yet."""
-        wire = Wire()
         here, there = cls(*client, wire, name), cls(*server, wire, name)
         here.peer, there.peer = there, here
         wire.ends = (here, there)
@@ -221,13 +215,13 @@ class MemoryTransport(asyncio.Transport):
 
     def arrive(self) -> None:
         """Lets what is in the inbox arrive at the next turn of the event loop, if it may."""
-        if not self._scheduled and not self.wire.held and (self._inbox or self._ended):
+        if not self._scheduled and not self.wire.held() and (self._inbox or self._ended):
             self._scheduled = True
             self._loop.call_soon(self._deliver)
 
     def _deliver(self) -> None:
         self._scheduled = False
-        if self._lost or self._paused or self.wire.held:
+        if self._lost or self._paused or self.wire.held():
             return
         if self._inbox and not self._closing:
             data = self._inbox.popleft() if len(self._inbox) == 1 else b"".join(self._inbox)
@@ -272,7 +266,6 @@ class MemoryPort:
         self._loop: asyncio.AbstractEventLoop
         self._open: dict[MemoryTransport, None] = {}
         """The servers' ends."""
-        self._swallows = False
         self._cut_after: int | None = None
         self._changed: list[asyncio.Event] = []
 
@@ -290,18 +283,19 @@ class MemoryPort:
         return self._serve is not None
 
     def _look(self) -> None:
-        """Applies what troubles have begun or ended on this route."""
-        swallows = self._lost is ConnectionLoss.SWALLOWED
-        if swallows != self._swallows:
-            self._swallows = swallows
-            for end in tuple(self._open):
-                end.wire.hold(held=swallows)
+        """Lets through what was dropped, where troubles have ended on this route."""
+        for server in tuple(self._open):
+            for end in server.wire.ends:
+                end.arrive()
         for waiting in self._changed:
             waiting.set()
 
     @property
     def _lost(self) -> ConnectionLoss | None:
         return None if self._api is None else self._api.loss(self.route)
+
+    def _swallows(self) -> bool:
+        return self._lost is ConnectionLoss.SWALLOWED
 
     async def connect(
         self, name: str, context: ssl.SSLContext | None, reader: asyncio.Protocol
@@ -324,7 +318,8 @@ class MemoryPort:
             raise error
         loop = asyncio.get_running_loop()
         server = self._serve()
-        here, there = MemoryTransport.pair((loop, reader), (self._loop, server), name)
+        wire = Wire(self._swallows)
+        here, there = MemoryTransport.pair((loop, reader), (self._loop, server), name, wire)
         there.wire.cut_after = self._cut_after
         self._open[there] = None
         there.gone = self._closed
@@ -335,7 +330,7 @@ class MemoryPort:
         return here
 
     async def _reachable(self) -> None:
-        while self._lost is ConnectionLoss.SWALLOWED:
+        while self._swallows():
             changed = asyncio.Event()
             self._changed.append(changed)
             try:

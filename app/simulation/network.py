@@ -1,11 +1,10 @@
 """Where the API servers of a world listen, and the network between the seed and the outside.
 
-Probes of external hosts and the external routes to shoots pass that network; the seed's own API server and pods are
-reached without it.
+Probes of external hosts pass that network, and so do the external routes to shoots, whose API servers have a trouble
+while it is cut (`Faults.seed_network_cut`); the seed's own API server and pods are reached without it.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from app.core.model.shoots import Route
@@ -39,38 +38,19 @@ class SeedNetwork:
 
     def __init__(self) -> None:
         self._cuts = 0
-        self._listeners: list[Callable[[], None]] = []
         self._whole = asyncio.Event()
         self._whole.set()
-
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` after each cut and each repair."""
-        self._listeners.append(listener)
-
-    def unsubscribe(self, listener: Callable[[], None]) -> None:
-        self._listeners.remove(listener)
-
-    @property
-    def down(self) -> bool:
-        """Whether the network is cut now."""
-        return self._cuts > 0
 
     def cut(self) -> None:
         """Cuts the network; it works again when each cut has been mended."""
         self._cuts += 1
         self._whole.clear()
-        self._tell()
 
     def mend(self) -> None:
         """Ends one cut."""
         self._cuts -= 1
         if not self._cuts:
             self._whole.set()
-        self._tell()
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()
 
     async def through(self) -> None:
         """Returns as soon as the network works, because lost packets are retransmitted."""

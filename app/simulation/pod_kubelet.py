@@ -220,7 +220,6 @@ class BecameReady(NamedTuple):
     """A record that a pod became Ready."""
 
     pod: str
-    uid: str
     at: float
 
 
@@ -250,20 +249,23 @@ class PodKubelet:
         """The records of pods that became Ready, by namespace, in order."""
         self._seed, self._timers, self._rng = seed, timers, rng
         self._served = served
-        self._pods: dict[ObjectKey, RunningPod] = {}
-        self._of: dict[tuple[str, str], dict[ObjectKey, RunningPod]] = {}
-        self._needing: dict[ServiceKey, dict[ObjectKey, RunningPod]] = {}
+        self._pods: dict[str, dict[str, RunningPod]] = {}
+        """Those of each namespace, by name."""
         self._numbers = count(1)
 
     # What there is.
 
     def find(self, key: ObjectKey) -> RunningPod | None:
         """Returns a running pod; None if the kubelet does not run it."""
-        return self._pods.get(key)
+        return self._pods.get(key.namespace, {}).get(key.name)
 
     def of(self, workload: tuple[str, str]) -> tuple[RunningPod, ...]:
         """Returns the pods of a workload."""
-        return tuple(self._of.get(workload, {}).values())
+        namespace, _ = workload
+        return tuple(pod for pod in self._all(namespace) if pod.workload.key == workload)
+
+    def _all(self, namespace: str) -> tuple[RunningPod, ...]:
+        return tuple(self._pods.get(namespace, {}).values())
 
     # What begins.
 
@@ -310,46 +312,33 @@ class PodKubelet:
             init=Container("wait", init=True) if workload.init else None,
             ready_changed=since,
         )
-        self._pods[key] = self._of.setdefault(workload.key, {})[key] = pod
-        if workload.needs is not None:
-            needs = ServiceKey(workload.namespace, workload.needs)
-            self._needing.setdefault(needs, {})[key] = pod
+        self._pods.setdefault(key.namespace, {})[key.name] = pod
         return pod
 
     def forget(self, namespace: str) -> None:
         """Forgets a namespace whose pods are gone."""
         self.became_ready.pop(namespace, None)
-        for workload in [each for each in self._of if each[0] == namespace]:
-            del self._of[workload]
-        for service in [each for each in self._needing if each.namespace == namespace]:
-            del self._needing[service]
-        for marked in (self.broken, self.unready):
-            marked -= {each for each in marked if each[0] == namespace}
-
-    def _forget(self, pod: RunningPod) -> None:
-        pod.turn += 1
-        del self._pods[pod.key]
-        del self._of[pod.workload.key][pod.key]
-        if pod.workload.needs is not None:
-            del self._needing[ServiceKey(pod.workload.namespace, pod.workload.needs)][pod.key]
+        self._pods.pop(namespace, None)
 
     # What it hears of.
 
     def heard(self, event: StoreEvent) -> None:
         """Handles a change of a pod, which may have become terminating."""
-        pod = self._pods.get(event.key)
+        pod = self.find(event.key)
         if pod is None or event.object["metadata"]["uid"] != pod.uid:
             return
         if event.happened is Happened.DELETED:
-            self._forget(pod)
+            pod.turn += 1
+            del self._pods[pod.key.namespace][pod.key.name]
         elif terminating(event.object) and not pod.ending:
             pod.ending = True
             self._later(pod, pod.workload.times.grace, self._remove)
 
     def service_changed(self, service: ServiceKey, *, ready: bool) -> None:
         """Tells the pods that depend on a service that it became ready or not ready."""
-        for pod in tuple(self._needing.get(service, {}).values()):
-            self._look_again(pod, better=ready)
+        for pod in self._all(service.namespace):
+            if pod.workload.needs == service.service:
+                self._look_again(pod, better=ready)
 
     def recheck(self, workload: tuple[str, str], *, better: bool) -> None:
         """Lets the pods of a workload notice, with the usual delays, that conditions became better or worse."""
@@ -440,7 +429,7 @@ class PodKubelet:
             return False
         pod.ready, pod.ready_changed = ready, self._timers.now()
         if ready:
-            seen = BecameReady(pod.key.name, pod.uid, pod.ready_changed)
+            seen = BecameReady(pod.key.name, pod.ready_changed)
             self.became_ready.setdefault(pod.key.namespace, []).append(seen)
         return True
 

@@ -2,15 +2,13 @@
 
 import random
 from collections import defaultdict
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from app.core.model.instants import rfc3339
-from app.core.model.weeding import OwnerView, PodView, ServiceKey, SliceView
+from app.core.model.weeding import PodView, ServiceKey, SliceView
 from app.simulation import manifests
 from app.simulation.pod_kubelet import PodKubelet
 from app.simulation.store import (
     DeleteOptions,
-    DeletionState,
     Happened,
     Object,
     ObjectKey,
@@ -48,8 +46,6 @@ class EndpointSliceController:
         for known in (self.slices, self._names):
             for key in [each for each in known if each.namespace == namespace]:
                 del known[key]
-        for marked in (self.away, self.untold):
-            marked -= {each for each in marked if each.namespace == namespace}
 
     def heard(self, event: StoreEvent) -> None:
         """Handles a change of a Service, a pod or a slice."""
@@ -90,17 +86,12 @@ class EndpointSliceController:
             gone = ObjectKey("EndpointSlice", key.namespace, names.pop())
             if self._seed.find(gone) is not None:
                 self._seed.delete(gone)
+        if owner is None:
+            return
         for name, share in zip(names, shares, strict=True):
-            if owner is not None:
-                self._write(ObjectKey("EndpointSlice", key.namespace, name), owner, share)
-
-    def _write(self, key: ObjectKey, owner: Object, share: list[Object]) -> None:
-        service = ServiceKey(key.namespace, owner["metadata"]["name"])
-        body = manifests.endpoint_slice(owner, share, untold=service in self.untold)
-        if self._seed.find(key) is None:
-            self._seed.create(key, body)
-        else:
-            self._seed.replace(key, body)
+            place = ObjectKey("EndpointSlice", key.namespace, name)
+            write = self._seed.create if self._seed.find(place) is None else self._seed.replace
+            write(place, manifests.endpoint_slice(owner, share, untold=key in self.untold))
 
     def _shares(self, key: ServiceKey) -> list[list[Object]]:
         """Distributes the endpoints over the slices."""
@@ -140,24 +131,15 @@ class Owners:
         self._workloads: dict[ObjectKey, Workload] = {}
         self._planned: set[ObjectKey] = set()
 
-    def add(self, workload: Workload, born: dict[str, Any]) -> Object | None:
-        """Adds a workload, without creating pods yet.
-
-        Args:
-            workload: what it is.
-            born: metadata that each new object has.
-
-        Returns:
-            Its owner object; None where nobody owns its pods.
-        """
+    def add(self, workload: Workload, since: float) -> Object | None:
+        """Adds a workload as of `since`, without pods yet; returns its owner, None where nobody owns its pods."""
         if workload.owner is Owner.NOBODY:
             return None
         hashed = workload.owner is Owner.REPLICA_SET
         name = f"{workload.name}-{self._suffix(9)}" if hashed else workload.name
         key = ObjectKey(workload.owner.value, workload.namespace, name)
         self._workloads[key] = workload
-        body = dict(manifests.owner_object(workload, name))
-        return self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
+        return self._seed.create(key, manifests.born(manifests.owner_object(workload, name), since))
 
     def name(self, workload: Workload, owner: Object | None, ordinal: int) -> ObjectKey:
         """Returns the name of the pod with an ordinal; random for a ReplicaSet."""
@@ -194,46 +176,26 @@ class Owners:
         owner = self._seed.find(key)
         if owner is None:
             return
-        uid = owner["metadata"]["uid"]
+        uid, wanted = owner["metadata"]["uid"], owner["spec"]["replicas"]
         pods = self._seed.list("Pod", key.namespace)
         has = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == uid]
-        wanted = owner["spec"]["replicas"]
-        match workload.owner:
-            case Owner.REPLICA_SET:
-                self._keep_count(workload, owner, has, wanted)
-            case Owner.STATEFUL_SET:
-                self._keep_names(workload, owner, has, wanted)
-            case Owner.NOBODY:
-                return
-
-    def _keep_count(
-        self, workload: Workload, owner: Object, has: list[Object], wanted: int
-    ) -> None:
         active = [pod for pod in has if not terminating(pod)]
-        for ordinal in range(len(active), wanted):
-            self._make(workload, owner, self.name(workload, owner, ordinal))
-        for pod in active[wanted:]:
-            self._end(pod)
-
-    def _keep_names(
-        self, workload: Workload, owner: Object, has: list[Object], wanted: int
-    ) -> None:
-        names = [self.name(workload, owner, ordinal) for ordinal in range(wanted)]
-        for key in names:
-            if self._seed.find(key) is None:
-                self._make(workload, owner, key)
-        for pod in has:
-            if _key(pod) not in names:
-                self._end(pod)
+        if workload.owner is Owner.STATEFUL_SET:
+            names = [self.name(workload, owner, ordinal) for ordinal in range(wanted)]
+            missing = (name for name in names if self._seed.find(name) is None)
+            surplus = [pod for pod in active if _key(pod) not in names]
+        else:
+            missing = (self.name(workload, owner, each) for each in range(len(active), wanted))
+            surplus = active[wanted:]
+        for name in missing:
+            self._make(workload, owner, name)
+        for pod in surplus:
+            self._seed.request_deletion(_key(pod), self._timers.now())
 
     def _make(self, workload: Workload, owner: Object, key: ObjectKey) -> None:
         born = manifests.born(manifests.pod(workload, owner), self._timers.now())
         made = self._seed.create(key, born)
         self._kubelet.admit(key, made["metadata"]["uid"], workload)
-
-    def _end(self, pod: Object) -> None:
-        if not terminating(pod):
-            self._seed.request_deletion(_key(pod), self._timers.now())
 
     def _suffix(self, length: int) -> str:
         return "".join(self._rng.choices(_LETTERS, k=length))
@@ -261,16 +223,6 @@ class PodDeletion(NamedTuple):
     by: str
     """The author of the deletion; empty if unknown."""
 
-    @property
-    def uid(self) -> str:
-        """Which pod it was."""
-        return self.pod.uid
-
-    @property
-    def owner(self) -> OwnerView | None:
-        """Whose pod it was."""
-        return self.pod.owner
-
 
 class SeedPods:
     """The pods of a seed and the components that act on them."""
@@ -280,6 +232,7 @@ class SeedPods:
         self.owners = Owners(seed, timers, self.kubelet, rng)
         self.endpoints = EndpointSliceController(seed, timers, rng)
         self.deletions: list[PodDeletion] = []
+        """Those of pods, by any author, in order."""
         self.behind: defaultdict[ServiceKey, list[Workload]] = defaultdict(list)
         """The workloads whose pods are behind each service."""
         self._seed, self._timers = seed, timers
@@ -295,18 +248,16 @@ class SeedPods:
     def add(self, workload: Workload) -> None:
         """Adds a workload all of whose pods are Ready for long."""
         since = self._timers.now() - SETTLED
-        born = {"creationTimestamp": rfc3339(since)}
-        owner = self.owners.add(workload, born)
+        owner = self.owners.add(workload, since)
         for ordinal in range(workload.replicas):
             key = self.owners.name(workload, owner, ordinal)
-            body = manifests.pod(workload, owner)
-            made = self._seed.create(key, {**body, "metadata": {**body["metadata"], **born}})
+            made = self._seed.create(key, manifests.born(manifests.pod(workload, owner), since))
             self.kubelet.settle(key, made["metadata"]["uid"], workload, since=since)
         if workload.service is not None:
             service = ServiceKey(workload.namespace, workload.service)
             self.behind[service].append(workload)
             key = ObjectKey("Service", service.namespace, service.service)
-            self._seed.create(key, {**manifests.service(workload), "metadata": born})
+            self._seed.create(key, manifests.born(manifests.service(workload), since))
             self.endpoints.sync(service)
 
     def remove(self, namespace: str) -> None:
@@ -319,9 +270,7 @@ class SeedPods:
             for key in [each for each in known if each.namespace == namespace]:
                 del known[key]
 
-    def delete(
-        self, key: ObjectKey, by: str, options: DeleteOptions | None = None
-    ) -> DeletionState:
+    def delete(self, key: ObjectKey, by: str, options: DeleteOptions | None = None) -> Object:
         """Deletes an object in the name of `by`, as an API server does.
 
         Raises:
@@ -333,7 +282,7 @@ class SeedPods:
             made = self._seed.request_deletion(key, self._timers.now(), options)
         finally:
             self._author = ""
-        if made.gone and key.kind == "Namespace":
+        if key.kind == "Namespace":
             self.remove(key.name)  # by the namespace controller, which takes no time here
         return made
 

@@ -122,9 +122,6 @@ class Fleet:
         """All kubelets, including dead ones, in the order in which they joined."""
         return tuple(self._kubelets.values())
 
-    def has(self, node: str) -> bool:
-        return node in self._kubelets
-
     def of(self, node: str) -> Kubelet:
         """Returns the kubelet of a node; KeyError if there is none."""
         return self._kubelets[node]
@@ -149,8 +146,10 @@ class Fleet:
         kubelet.turn += 1
 
     def revive(self, node: str, now: float) -> None:
-        """Restarts a kubelet, which renews its Lease immediately."""
-        kubelet = self._kubelets[node]
+        """Restarts a kubelet, which renews its Lease immediately; does nothing where its node was deleted."""
+        kubelet = self._kubelets.get(node)
+        if kubelet is None:
+            return
         kubelet.alive, kubelet.tries, kubelet.pause, kubelet.begun = True, 0, FIRST_PAUSE, None
         kubelet.lost = False
         self._later(kubelet, now)
@@ -320,7 +319,7 @@ class ShootServer:
         key = ObjectKey("Lease", manifests.LEASES, kubelet.node)
         shown = kubelet.clock.read(sent)
         if self.store.find(key) is None:
-            lease = manifests.lease(shown, self.lease_duration, holder=kubelet.node)
+            lease = manifests.lease(shown, self.lease_duration, kubelet.node)
             self.store.create(key, manifests.born(lease, self._clock.now()))
         else:
             self.store.patch(key, {"spec": {"renewTime": rfc3339(shown, micro=True)}})

@@ -99,15 +99,6 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: list[str] | None = msgspec.field(default=None, name="dryRun")
 
 
-class DeletionState(NamedTuple):
-    """The result of a deletion."""
-
-    object: Object
-    """The current object, or its last state."""
-    gone: bool
-    """Whether the object is gone; otherwise it is terminating."""
-
-
 class PreconditionFailed(Conflict):
     """A precondition does not hold."""
 
@@ -136,28 +127,24 @@ class Store:
         self._forgotten: dict[str, int] = {}
         self._uids = count(1)
         self._listeners: list[Listener] = []
-        self._definitions: dict[str, Definition] = {}
+        self.definitions: dict[str, Definition] = {}
+        """The custom resources that are served by their definition, by kind."""
 
     @property
     def version(self) -> int:
         """The resourceVersion of the last change."""
         return self._version
 
-    @property
-    def definitions(self) -> Mapping[str, Definition]:
-        """The custom resources that are served by their definition, by kind."""
-        return self._definitions
-
     def define(self, definition: Definition) -> None:
         """Begins to serve a custom resource."""
-        self._definitions[definition.kind] = definition
+        self.definitions[definition.kind] = definition
 
     def undefine(self, kind: str) -> None:
         """Ends serving a custom resource: its objects go first."""
         for namespace, objects in self._objects.get(kind, {}).items():
             for name in tuple(objects):
                 self.delete(ObjectKey(kind, namespace, name))
-        self._definitions.pop(kind, None)
+        self.definitions.pop(kind, None)
 
     def subscribe(self, listener: Listener) -> None:
         """Calls `listener` with each change, before the write returns."""
@@ -257,11 +244,11 @@ class Store:
         metadata = {**current["metadata"], "resourceVersion": str(self._version)}
         last = {**current, "metadata": metadata}
         self._tell(StoreEvent(self._version, Happened.DELETED, key, last, current))
-        return current
+        return last
 
     def request_deletion(
         self, key: ObjectKey, now: float, options: DeleteOptions | None = None
-    ) -> DeletionState:
+    ) -> Object:
         """Deletes an object as an API server does: at once, except for a running pod.
 
         A pod on a node stays, terminating, until its kubelet deletes it with a grace of 0. One that is terminating
@@ -272,6 +259,9 @@ class Store:
             now: the instant of the deletion.
             options: preconditions and grace.
 
+        Returns:
+            The object as it terminates, or its last state.
+
         Raises:
             NotFound: there is none.
             Conflict: a precondition does not hold.
@@ -281,14 +271,12 @@ class Store:
         if options.preconditions is not None:
             _check_preconditions(current, options.preconditions)
         if key.kind != POD:
-            return DeletionState(self.delete(key), gone=True)
+            return self.delete(key)
         mark = _mark(current, options.grace, now)
         marked = self.patch(key, mark) if mark else current
         if mark and marked["metadata"]["deletionGracePeriodSeconds"] == 0:
-            self.delete(key)
-            versioned = {"metadata": {"resourceVersion": str(self._version)}}
-            return DeletionState(merge(marked, versioned), gone=True)
-        return DeletionState(marked, gone=False)
+            return self.delete(key)
+        return marked
 
     def empty(self, namespace: str) -> None:
         """Removes all objects of a namespace."""
@@ -297,13 +285,17 @@ class Store:
                 self.delete(ObjectKey(kind, namespace, name))
             spaces.pop(namespace, None)
 
+    def forgotten(self, kind: str) -> int:
+        """Returns the latest version up to which changes of a kind have dropped out of the log."""
+        return max(self._compacted, self._forgotten.get(kind, 0))
+
     def since(self, version: int, kind: str) -> tuple[StoreEvent, ...]:
         """Returns the changes of a kind after `version`.
 
         Raises:
             Expired: some of the changes have dropped out of the log.
         """
-        forgotten = max(self._compacted, self._forgotten.get(kind, 0))
+        forgotten = self.forgotten(kind)
         if version < forgotten:
             raise Expired(f"too old resource version: {version} ({forgotten})", status=410)
         newest_first = reversed(self._logs.get(kind, ()))
@@ -331,7 +323,7 @@ class Store:
     def _put(
         self, happened: Happened, key: ObjectKey, body: dict[str, Any], before: Object | None = None
     ) -> Object:
-        known = self._definitions.get(key.kind)
+        known = self.definitions.get(key.kind)
         if known is None:
             validate(key.kind, key.name, body)
         elif problems := known.problems(body, before):
@@ -343,7 +335,7 @@ class Store:
         return body
 
     def _completed(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        known = self._definitions.get(kind)
+        known = self.definitions.get(kind)
         return completed(kind, body) if known is None else known.completed(body)
 
     def _tell(self, event: StoreEvent) -> None:

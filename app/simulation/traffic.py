@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from app.core.clock import Clock
 from app.core.errors import (
-    BadAnswer,
     Forbidden,
     ServerFault,
     Throttled,
@@ -25,7 +23,6 @@ from app.core.errors import (
 from app.core.model.shoots import Route
 from app.core.model.workloads import ResourceRef
 from app.core.ports import Watched
-from app.simulation.network import SeedNetwork
 from app.simulation.store import Object
 from app.simulation.views import ref_of
 
@@ -305,14 +302,11 @@ class Renewal(StrEnum):
 class ApiServer:
     """The front end of one API server: each request passes `ask`."""
 
-    host: Host
     clock: Clock
     rng: random.Random
     requests: RequestCount
     latency: float = 0.02
     """Seconds for one request, both ways together."""
-    network: SeedNetwork | None = None
-    """The network that requests by the external route pass."""
     _troubles: list[Trouble] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _listeners: list[Callable[[], None]] = field(default_factory=list)
@@ -320,15 +314,6 @@ class ApiServer:
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Calls `listener` whenever a trouble has begun or ended."""
         self._listeners.append(listener)
-        if self.network is not None:
-            self.network.subscribe(listener)
-
-    def close(self) -> None:
-        """Nobody hears of its troubles any more."""
-        for listener in self._listeners:
-            if self.network is not None:
-                self.network.unsubscribe(listener)
-        self._listeners.clear()
 
     def begin(self, trouble: Trouble) -> None:
         """Puts a trouble into effect."""
@@ -358,8 +343,6 @@ class ApiServer:
             ClusterError: the network, the server or `serve` failed.
         """
         self.requests.counts[request] += 1
-        if self.network is not None and request.route is Route.EXTERNAL:
-            await self.network.through()
         await self._travel(request)
         await self._while_troubled(
             request, lambda each: each.silent or each.lost is ConnectionLoss.SWALLOWED
@@ -388,8 +371,6 @@ class ApiServer:
 
     def loss(self, route: Route = Route.INTERNAL) -> ConnectionLoss | None:
         """Returns what happens to all connections on a route; None if they are accepted."""
-        if self.network is not None and self.network.down and route is Route.EXTERNAL:
-            return ConnectionLoss.SWALLOWED
         for trouble in self._troubles:
             if trouble.meets(route) and (trouble.refused or trouble.lost):
                 return trouble.lost or ConnectionLoss.REFUSED
@@ -436,10 +417,6 @@ class ApiServer:
                 raise Unreachable("connection refused")
             if trouble.lost is ConnectionLoss.RESET:
                 raise Unreachable("connection reset")
-            if trouble.page is not None:
-                failed = trouble.page >= HTTPStatus.INTERNAL_SERVER_ERROR
-                error = ServerFault if failed else BadAnswer
-                raise error("an HTML page, and no API server", status=trouble.page)
             if trouble.forbidden:
                 raise Forbidden(f"forbidden: cannot {request.verb} {request.what}", status=403)
             if trouble.throttled:

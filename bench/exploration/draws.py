@@ -4,9 +4,8 @@ A test compares both tables with the simulated world, so that no fault is forgot
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from app.core.errors import Forbidden, NotFound
@@ -273,14 +272,6 @@ FAULTS: Final[dict[str, Draw[Hand]]] = {
     "undecodable": Draw(1, LONG, of_shoot(), _CLUSTER),
     **OF_OVERRIDES,
 }
-
-NOT_PLAYED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "reviews_away": "reviews are asked for by the API's callers alone, and no process has an API here",
-        "reviews_forbidden": "the same",
-    }
-)
-"""Faults that would hit nobody in a world, and why."""
 
 
 def known_faults() -> frozenset[str]:

@@ -206,10 +206,10 @@ async def _weather(storm: Storm, world: World, weeder: WeederRunner) -> Outcome:
 
 
 def _judge(outcome: Outcome, world: World, due: Due) -> None:
-    deletions = [each for each in world.pod_deletions if each.by == WEEDER]
+    deletions = [each for each in world.seed_pods.deletions if each.by == WEEDER]
     outcome.deletions = len(deletions)
     outcome.most_in_a_second = most_in_a_second(each.at for each in deletions)
-    outcome.twice = sum(count > 1 for count in Counter(each.uid for each in deletions).values())
+    outcome.twice = sum(count > 1 for count in Counter(each.pod.uid for each in deletions).values())
     outcome.not_waiting = sum(not each.waiting for each in deletions)
     outcome.most_watches = world.watches.most["Pod"]
     first = _first(deletions)

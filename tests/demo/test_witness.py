@@ -3,8 +3,8 @@
 import pytest
 
 from app.core.config.policy_files import parse_prober
-from app.simulation.builders import World
-from app.simulation.demo.witness import EXPIRY, LIMIT, What, Witness
+from app.simulation.builders import EXPIRY, LIMIT, World
+from app.simulation.demo.witness import What, Witness
 from app.simulation.identities import WEEDER
 from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.store import ObjectKey

@@ -104,11 +104,9 @@ def test_every_request_of_both_runs_has_all_its_boundaries(world):
             assert {case.boundary for case in mine if case.number == number} == set(Boundary)
 
 
-def test_every_fault_of_the_simulation_is_drawn_or_has_a_reason_why_not():
+def test_every_fault_of_the_simulation_is_drawn():
     drawn = set(draws.FAULTS) | set(path_draws.FAULTS) | set(weeder_draws.FAULTS)
-    assert drawn | set(draws.NOT_PLAYED) == draws.known_faults()
-    assert not drawn & set(draws.NOT_PLAYED)
-    assert all(draws.NOT_PLAYED.values())
+    assert drawn == draws.known_faults()
 
 
 def test_one_world_in_four_is_in_endpoint_mode_and_most_of_these_have_a_gate():

@@ -11,13 +11,13 @@ from app import commands
 from app import main as composition
 from app.core.clock import Clock
 from app.core.errors import ConfigurationError, LeadershipLost
-from app.core.ports import Permission
 from app.core.tasks import SharedLoopDied, Tasks
 from app.realcluster import LEASES
 from app.service import service
 from app.simulation.builders import World
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import ObjectKey
+from app.simulation.traffic import Trouble
 from tests.core.kube.server import until
 from tests.service.lives import SERVERS, get
 
@@ -57,9 +57,6 @@ servicesAndDependantSelectors:
 
 
 PROBER_LEASE, WEEDER_LEASE = LEASES.values()
-PATCH_KCM = Permission("patch", "apps", "deployments", "kube-controller-manager")
-PATCH_THING = Permission("patch", "example.org", "things", "thing")
-UPDATE_LEASE = Permission("update", "coordination.k8s.io", "leases", PROBER_LEASE)
 
 
 class Seed:
@@ -265,7 +262,9 @@ async def test_rights_are_asked_for_as_the_seed_serves_the_kinds_and_guessed_whe
     prober,
 ):
     seed, missing = Seed(), "a right is missing that the configuration needs"
-    seed.world.denied.update({PATCH_KCM, PATCH_THING, UPDATE_LEASE})
+    for verb, what in (("patch", {"deployments", "things"}), ("update", {"leases"})):
+        lacking = Trouble(forbidden=True, verbs=frozenset({verb}), what=frozenset(what))
+        seed.world.faults.seed_trouble(lacking)
     async with prober(seed) as found:
         await until(lambda: found.events("error").count(missing) == 2)
         rights = {each["right"] for each in found.lines if each["message"] == missing}

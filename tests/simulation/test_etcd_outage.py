@@ -87,7 +87,7 @@ async def test_it_recovers_by_itself_from_below_to_above_and_that_takes_minutes(
     assert order[:2] == ["etcd-main", "kube-apiserver"]
     assert set(order) == CRASHING | {"vpa-recommender"}
     assert 180 < max(at for _, at in seen) - lifted < 900
-    assert world.pod_deletions == ()
+    assert world.seed_pods.deletions == []
 
 
 @simulated()
@@ -134,7 +134,9 @@ async def test_at_the_end_etcd_is_made_anew_the_others_are_left_to_their_kubelet
     await clock.sleep(8)
     assert (world.served(A, ETCD_SERVICE), world.served(A, API_SERVER)) == (True, False)
     assert await fails(world, "version") is Unreachable
-    assert [(each.pod.name, each.by) for each in world.pod_deletions] == [("etcd-main-0", OPERATOR)]
+    assert [(each.pod.name, each.by) for each in world.seed_pods.deletions] == [
+        ("etcd-main-0", OPERATOR)
+    ]
     again = {pod: world.starts_again(A, pod) for pod in world.crash_looping(A)}
     same = again.keys() & due.keys()
     assert len(same) >= 3

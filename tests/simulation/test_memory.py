@@ -27,7 +27,7 @@ from app.simulation.memory import MemoryNetwork, MemoryPlace, MemoryTlsContext
 from app.simulation.network import SEED
 from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
-from app.simulation.traffic import ApiServer, Host, RequestCount, Trouble
+from app.simulation.traffic import ApiServer, RequestCount, Trouble
 from bench.exploration.timeline import Timeline
 from tests.support.harness import GARDENER, KCM, SHOOT
 
@@ -170,7 +170,7 @@ class Plain:
 
     def __init__(self, handler, loop=None):
         self.place, clock = MemoryPlace(), Clock.of_loop()
-        self.api = ApiServer(Host.SHOOT, clock, random.Random(0), RequestCount())
+        self.api = ApiServer(clock, random.Random(0), RequestCount())
         self.port = self.place.port("a")
         self.authority = self.place.authority("a")
         self.place.show("a", self.authority)

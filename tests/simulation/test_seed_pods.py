@@ -261,14 +261,14 @@ async def test_each_deletion_is_kept_with_what_it_spared(world, clock):
     assert world.crash_looping(A) == (second.name,)
     await clock.sleep(3)
     world.delete_pod(A, second.name)
-    healthy, waiting = world.pod_deletions
-    assert (healthy.uid, healthy.waiting, healthy.due, healthy.by) == (
+    healthy, waiting = world.seed_pods.deletions
+    assert (healthy.pod.uid, healthy.waiting, healthy.due, healthy.by) == (
         first.uid,
         False,
         None,
         "somebody",
     )
-    assert (waiting.uid, waiting.waiting, waiting.owner) == (second.uid, True, second.owner)
+    assert (waiting.pod.uid, waiting.waiting, waiting.pod.owner) == (second.uid, True, second.owner)
     assert waiting.due == about(waiting.at + 80 - 33)
 
 

@@ -99,7 +99,7 @@ def test_the_instant_is_that_at_which_enough_are_old_at_the_same_time():
         kubelet(300, RenewalGap(0, 50)),
         kubelet(300, RenewalGap(0, 50)),
     ]
-    ask = {"limit": 1.0, "expiry": 30.0, "now": 200.0}
+    ask = {"limit": 1.0, "now": 200.0}
     assert known_at(apart, since=0, **ask) is None
     assert known_at(brief, since=0, **ask) is None
     assert known_at(brief, since=0, **{**ask, "limit": 0.6}) == 30

@@ -68,7 +68,7 @@ async def test_after_a_restart_no_pod_is_deleted_twice(lab):
         again = harness.again()
         await harness.run(10)
     await harness.run(60)
-    uids = [each.uid for each in harness.deleted()]
+    uids = [each.pod.uid for each in harness.deleted()]
     assert len(uids) == len(set(uids)) == 4
     assert again.recovery().cause == "Started"
 

@@ -42,7 +42,7 @@ async def test_of_a_bare_pod_the_event_is_on_the_pod(lab):
     await harness.recover("migration-check")
     (told,) = harness.told("PodWeeded")
     assert (told.resource.kind, told.resource.name) == ("Pod", "migration-check")
-    assert told.resource_uid == harness.deleted()[0].uid
+    assert told.resource_uid == harness.deleted()[0].pod.uid
 
 
 async def test_a_cap_is_an_event_for_the_first_pod_of_each_owner_and_counted_for_each(lab):

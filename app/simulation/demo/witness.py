@@ -47,10 +47,6 @@ class Seen(NamedTuple):
     amount: int = 1
 
 
-LIMIT: Final = 0.6
-"""`nodeLeaseFailureFraction` of the shipped prober file."""
-EXPIRY: Final = 30.0
-"""The expiry time, in seconds, with the grace period of the shipped prober file."""
 # Seconds for which an outage counts after its end, because nodes are given up after the path is back.
 _REMEMBERED: Final = 60.0
 # Seconds for which an answer is cached, because a controller marks many nodes at once.
@@ -143,7 +139,7 @@ class Witness:
             # No outage could be known, according to the true renewals of the nodes.
             kubelets = self._world.shoot(namespace).fleet.kubelets
             since = now - _REMEMBERED
-            below = known_at(kubelets, limit=LIMIT, expiry=EXPIRY, now=now, since=since) is None
+            below = known_at(kubelets, now=now, since=since) is None
             self._judged[namespace] = now, below
         self.note(namespace, What.BELOW if below else what)
 
@@ -153,17 +149,16 @@ class Witness:
         pod, uid = event.object, event.object["metadata"]["uid"]
         ends = event.happened is Happened.DELETED or terminating(pod)
         if ends and event.before is not None and not terminating(event.before):
-            self._pod_deleted(namespace, uid)
+            self._pod_deleted(namespace)
         waits = not ends and any(each.crash_loops for each in pod_view(pod).containers)
         (plane.waiting.add if waits else plane.waiting.discard)(uid)
         (plane.ready.add if not ends and ready(pod) else plane.ready.discard)(uid)
         self._perhaps_recovered(namespace, plane)
 
-    def _pod_deleted(self, namespace: str, uid: str) -> None:
-        """A pod that waited counts, unless a person has deleted it."""
-        deletions = reversed(self._world.pod_deletions)
-        found = next((each for each in deletions if each.uid == uid), None)
-        if found is not None and found.waiting and found.by != OPERATOR:
+    def _pod_deleted(self, namespace: str) -> None:
+        """A pod that waited counts, unless a person has deleted it; the seed has entered it a moment ago."""
+        found = self._world.seed_pods.deletions[-1]
+        if found.waiting and found.by != OPERATOR:
             self.note(namespace, What.RESTART)
             left = (
                 "" if found.due is None else f", {_seconds(found.due - found.at)} before its start"

@@ -261,7 +261,7 @@ def etcd_outage(world: World, shoot: str, *, restarts: int = 0) -> Fault:
 
     def undo() -> None:
         broken.lift()
-        server.let_go_when_all_is_back()
+        server.ends = True
         for pod in world.pods(shoot, ETCD):
             if not pod.terminating:
                 world.delete_pod(shoot, pod.name)
@@ -287,12 +287,9 @@ class _ApiServer:
     def __init__(self, world: World, shoot: str) -> None:
         self._world, self._shoot = world, shoot
         self._missing: dict[str, Fault] = {}
-        self._ends = False
+        self.ends = False
+        """Whether it stops following the pods as soon as both services are ready again."""
         world.store.subscribe(self._heard)
-
-    def let_go_when_all_is_back(self) -> None:
-        """Stops following the pods as soon as both services are ready again."""
-        self._ends = True
 
     def _heard(self, event: StoreEvent) -> None:
         if event.key.kind != "EndpointSlice" or event.key.namespace != self._shoot:
@@ -300,7 +297,7 @@ class _ApiServer:
         faults = self._world.faults
         self._follow(ETCD_SERVICE, lambda: faults.storage_away(self._shoot))
         self._follow(API_SERVER, lambda: faults.api_down(self._shoot))
-        if self._ends and not self._missing:
+        if self.ends and not self._missing:
             self._world.store.unsubscribe(self._heard)
 
     def _follow(self, service: str, begin: Callable[[], Fault]) -> None:

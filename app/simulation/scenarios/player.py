@@ -63,7 +63,8 @@ class Player:
         self._performances: dict[int, Performance] = {}
         self._audience: list[Audience] = []
         self._changed = asyncio.Condition()
-        self._over = False
+        self.over = False
+        """Whether the whole scenario has been played."""
 
     @property
     def performances(self) -> tuple[Performance, ...]:
@@ -74,11 +75,6 @@ class Player:
     def running(self) -> tuple[Performance, ...]:
         """The scenes that have not ended."""
         return tuple(each for each in self._performances.values() if each.ended is None)
-
-    @property
-    def over(self) -> bool:
-        """Whether the whole scenario has been played."""
-        return self._over
 
     def subscribe(self, audience: Audience) -> None:
         """Calls `audience` at the begin and the end of each scene."""
@@ -95,7 +91,7 @@ class Player:
                 performance = Performance(number, scene, shoots, began)
                 self._performances[number] = performance  # booked before anything else can be
                 _ = scenes.create_task(self._perform(performance), name=f"scene {number}")
-        self._over = True
+        self.over = True
 
     async def _pause(self, scene: Scene, began: float) -> None:
         """Waits until a scene is due; `began` is when the previous one began."""

@@ -156,10 +156,11 @@ def populate(world: World, parts: Sequence[Part], *, health_timeout: float) -> N
         world.add_control_plane(part.namespace)
 
 
-def zones_of(own: Part | None) -> frozenset[str]:
-    """Returns the zones of a shoot's nodes: of one that the scenario defines, or of any other (None)."""
-    zones = own.zones if own is not None else ()
-    return frozenset(zone.name for zone in zones) or frozenset(ZONES)
+def zones_of(*shoots: Part | None) -> frozenset[str]:
+    """Returns the zones of the nodes of shoots: of those that the scenario defines, and of any other (None)."""
+    return frozenset[str]().union(
+        *({zone.name for zone in each.zones} if each and each.zones else ZONES for each in shoots)
+    )
 
 
 # Scenario files.
@@ -357,9 +358,10 @@ def _check_scene(
     given = scene.get("with")
     options = given if isinstance(given, dict) else {}
     shoots = scene.get("shoots", 1)
-    named = shoots if isinstance(shoots, list) else [] if shoots == ALL else [shoots]
+    given_shoots = shoots if isinstance(shoots, list) else [shoots]
+    named = [each for each in given_shoots if isinstance(each, str) and shoots != ALL]
     for each in named:
-        if isinstance(each, str) and each not in names:
+        if each not in names:
             nearby = nearest(each, names)
             message = f"there is no shoot {each} among {len(names)}; the nearest is {nearby}"
             file.mistake((*path, "shoots"), message)
@@ -375,14 +377,10 @@ def _check_scene(
             file.mistake((*path, "with", key), f"is no option of {name}{known}")
     if {"fraction", "zone"} <= options.keys():
         file.mistake((*path, "with", "zone"), "may not be given beside fraction")
-    if shoots == ALL:
-        zones = zones_of(None).union(*map(zones_of, own.values()))
-    elif isinstance(shoots, int):
-        zones = zones_of(None)
-    else:
-        zones = frozenset[str]().union(*(zones_of(own.get(str(each))) for each in named))
+    ones = [own.get(each) for each in named] or [None]
+    zones = zones_of(None, *own.values()) if shoots == ALL else zones_of(*ones)
     zone = options.get("zone")
-    if isinstance(zone, str) and zone not in zones and zones:
+    if isinstance(zone, str) and zone not in zones:
         message = f"names no zone of these shoots; the nearest is {nearest(zone, sorted(zones))}"
         file.mistake((*path, "with", "zone"), message)
 

@@ -10,8 +10,7 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import ClusterError, Conflict, Expired, Forbidden, Invalid, NotFound, Throttled
-from app.simulation.definitions import Rejected
-from app.simulation.server.catalog import ServedResource
+from app.simulation.definitions import Rejected, ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.writing import AlreadyExists
 from app.simulation.store import PreconditionFailed

@@ -1,83 +1,40 @@
 """The resources that an API server serves, and its discovery documents; pure."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
 
-from app.simulation.definitions import Definition
+from app.simulation.definitions import OBJECT_VERBS, Definition, ServedResource
 from app.simulation.store import Store
 
-_OBJECTS: Final = ("create", "delete", "get", "list", "patch", "watch")
-_REPLACED: Final = (*_OBJECTS, "update")
+_REPLACED: Final = (*OBJECT_VERBS, "update")
 _READ: Final = ("get", "list", "watch")
 _PART: Final = ("get", "patch")
 
 
-@dataclass(frozen=True, slots=True)
-class ServedResource:
-    """One resource."""
-
-    group: str
-    """Empty for the core group."""
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool = True
-    parts: tuple[str, ...] = ()
-    """The subresources."""
-    short: str = ""
-    """Short names for kubectl."""
-    stored: bool = True
-    """Whether objects are stored; reviews, for example, are only answered."""
-    fields: tuple[str, ...] = ()
-    """The supported field selectors, in addition to name and namespace."""
-    verbs: tuple[str, ...] = _OBJECTS
-    definition: Definition | None = None
-    """What describes a custom resource; None for built-in ones and for those of which anything may be stored."""
-
-    @property
-    def api_version(self) -> str:
-        """The `apiVersion` of its objects."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def title(self) -> str:
-        """The name in error messages, which includes the group."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-
 _SIZED: Final = ("status", "scale")
-_NAMESPACES: Final = ServedResource(
-    "", "v1", "namespaces", "Namespace", namespaced=False, short="ns"
-)
-_LEASES: Final = ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_REPLACED)
 
 
 def _review(group: str, plural: str, kind: str) -> ServedResource:
     return ServedResource(group, "v1", plural, kind, namespaced=False, stored=False)
 
 
-_REVIEW: Final = _review(
-    "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"
-)
 _REVIEWS: Final = (
-    _REVIEW,
+    _review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
     _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
     _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
 )
 
 
 SEED_RESOURCES: Final = (
-    _NAMESPACES,
+    ServedResource("", "v1", "namespaces", "Namespace", namespaced=False, short="ns"),
     ServedResource("", "v1", "secrets", "Secret"),
     ServedResource("", "v1", "pods", "Pod", parts=("status",), short="po"),
     ServedResource("", "v1", "services", "Service", parts=("status",), short="svc"),
     ServedResource("apps", "v1", "deployments", "Deployment", parts=_SIZED, short="deploy"),
     ServedResource("apps", "v1", "statefulsets", "StatefulSet", parts=_SIZED, short="sts"),
     ServedResource("apps", "v1", "replicasets", "ReplicaSet", parts=_SIZED, short="rs"),
-    _LEASES,
+    ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_REPLACED),
     ServedResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", verbs=_REPLACED),
     # The Events of the other group in the words of this one, as `kubectl describe` asks for them; a real server takes
     # writes here, too.
@@ -98,21 +55,10 @@ SEED_RESOURCES: Final = (
     *_REVIEWS,
 )
 SHOOT_RESOURCES: Final = (
-    _NAMESPACES,
-    ServedResource("", "v1", "nodes", "Node", namespaced=False, parts=("status",), short="no"),
-    _LEASES,
-    _REVIEW,
+    ServedResource("", "v1", "nodes", "Node", namespaced=False, verbs=_READ),
+    ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_READ),
 )
-
-
-@lru_cache(maxsize=16)
-def _defined(each: Definition) -> ServedResource:
-    return ServedResource(
-        *(each.group, each.version, each.plural, each.kind),
-        parts=each.parts,
-        short=each.short,
-        definition=each,
-    )
+"""What a probe reads: nobody writes to a shoot by its API server."""
 
 
 class Catalog:
@@ -137,7 +83,7 @@ class Catalog:
             resource = ServedResource(group, version, f"{kind.lower()}s", kind, parts=_SIZED)
             self._known[group, version, resource.plural] = resource
             self._kinds.add(kind)
-        defined = map(_defined, self._store.definitions.values())
+        defined = self._store.definitions.values()
         return self._known | {(each.group, each.version, each.plural): each for each in defined}
 
     def is_built_in(self, group: str) -> bool:
@@ -231,7 +177,7 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
         "singularName": resource.kind.lower(),
         "verbs": list(resource.verbs) if resource.stored else ["create"],
         **({"shortNames": [resource.short]} if resource.short else {}),
-        **({"categories": resource.definition.categories} if resource.definition else {}),
+        **({"categories": resource.categories} if isinstance(resource, Definition) else {}),
     }
     return [whole, *({**every, **_part(resource, part)} for part in resource.parts)]
 

@@ -10,7 +10,8 @@ from aiohttp import web
 from app.core.errors import ClusterError, Unauthorized, Unreachable
 from app.core.model.shoots import Route
 from app.simulation.builders import World
-from app.simulation.identities import OPERATOR
+from app.simulation.definitions import ServedResource
+from app.simulation.identities import Right
 from app.simulation.server import rendering
 from app.simulation.server.answers import (
     MERGE,
@@ -21,7 +22,7 @@ from app.simulation.server.answers import (
     body_of,
     hung_up,
 )
-from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog, ServedResource
+from app.simulation.server.catalog import SEED_RESOURCES, SHOOT_RESOURCES, Catalog
 from app.simulation.server.options import (
     VERBS,
     ListOptions,
@@ -30,12 +31,12 @@ from app.simulation.server.options import (
     is_strict,
     parse,
 )
-from app.simulation.server.reading import StoredPage, StoreReader, existing
-from app.simulation.server.streams import StoreWatch, TooSlow, Watching
+from app.simulation.server.reading import StoredPage, StoreReader, existing, page_of
+from app.simulation.server.streams import Render, StoreWatch, Watching
 from app.simulation.server.writing import StoreWriter, WriteRequest
 from app.simulation.shoot import VERSION, ShootServer
-from app.simulation.store import DeleteOptions, DeletionState, Object, ObjectKey, version_of
-from app.simulation.traffic import ApiServer, Host, OpenWatches, SimulatedRequest
+from app.simulation.store import Object
+from app.simulation.traffic import ApiServer, Host, SimulatedRequest
 
 PROBE: Final = "dependency-watchdog-probe"
 """The user of a shoot's token."""
@@ -74,12 +75,12 @@ class ServerFront:
         """
         self._world, self._shoot, self._route, self._api = world, shoot, route, api
         self._users, self._watch_delay = users, watch_delay
-        self._watches = world.watches if shoot is None else OpenWatches()
+        self._watches = world.watches
         self._store, self._clock = (world if shoot is None else shoot).store, world.clock
         self._catalog = Catalog(SEED_RESOURCES if shoot is None else SHOOT_RESOURCES, self._store)
         self._answers = ServerAnswers(self._clock.now)
         self._reader = StoreReader(self._store)
-        self._writer = StoreWriter(self._store, self._wrote, self._delete)
+        self._writer = StoreWriter(self._store, self._wrote, world.seed_pods.delete)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request; errors of the store and troubles of the server become their HTTP equivalents."""
@@ -136,7 +137,7 @@ class ServerFront:
         if resource is None or (target.part and target.part not in resource.parts):
             raise self._missing(request.path)
         if not resource.stored:
-            return await self._review(request, resource, user)
+            return await self._review(request, resource)
         if request.method in {"GET", "HEAD"}:
             return await self._read(request, resource, target)
         return await self._write(request, resource, target, user)
@@ -169,18 +170,13 @@ class ServerFront:
     def _list(self, request: web.BaseRequest, resource: ServedResource, page: StoredPage) -> object:
         accept = request.headers.get("Accept", "")
         if _TABLE in accept:
-            return rendering.table(
-                resource, page.items, self._clock.now(), page.version, page.continues
-            )
+            return rendering.table(resource, page, self._clock.now())
         return rendering.listed(resource, page, partially=_PARTIAL in accept)
 
-    def _render(
-        self, request: web.BaseRequest, resource: ServedResource
-    ) -> Callable[[Object], dict[str, Any]]:
-        accept = request.headers.get("Accept", "")
-        if _TABLE in accept:
-            return lambda obj: rendering.table(resource, (obj,), self._clock.now(), version_of(obj))
-        return lambda obj: rendering.shown(rendering.served(resource, obj))
+    def _render(self, request: web.BaseRequest, resource: ServedResource) -> Render:
+        if _TABLE not in request.headers.get("Accept", ""):
+            return lambda obj: rendering.shown(rendering.served(resource, obj))
+        return lambda obj: rendering.table(resource, page_of(obj), self._clock.now())
 
     async def _watch(
         self,
@@ -214,7 +210,7 @@ class ServerFront:
                     stream.end()
                 await stream.run(response.write)
             await response.write_eof()
-        except (TooSlow, ConnectionError):
+        except ConnectionError:
             return hung_up(request)
         finally:
             closed.close()
@@ -234,46 +230,30 @@ class ServerFront:
         if verb == "delete":
             how = deletion(body, request.query)
             made = await self._ask(asked, lambda: self._writer.delete(wanted, how))
-            return self._answers.json(200, rendering.deleted(resource, made.object))
+            return self._answers.json(200, rendering.deleted(resource, made))
         code, changed = await self._ask(asked, lambda: self._writer.write(wanted))
         part = rendering.scale if target.part == "scale" else rendering.shown
         return self._answers.json(code, part(changed))
 
     async def _review(
-        self, request: web.BaseRequest, resource: ServedResource, user: str
+        self, request: web.BaseRequest, resource: ServedResource
     ) -> web.StreamResponse:
         if request.method != "POST":
             raise NotAllowed
         spec = (await body_of(request)).get("spec") or {}
-        answer = partial(
-            self._world.identities.review, resource.kind, spec, partial(self._may, user)
-        )
+        answer = partial(self._world.identities.review, resource.kind, spec, self._may)
         status = await self._ask(self._request("create", resource.plural), answer)
         told = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
         return self._answers.json(201, {**told, "spec": spec, "status": status})
 
-    def _may(self, user: str, attributes: Mapping[str, str]) -> bool:
-        """Returns whether a user has the permission in the attributes of a SelfSubjectAccessReview."""
-        asked = attributes.get
-        resource = "/".join(filter(None, (asked("resource", ""), asked("subresource", ""))))
-        verb = asked("verb", "")
-        if self._shoot is not None:
-            return True
-        if self._api.forbids(SimulatedRequest(Host.SEED, verb, resource)):
-            return False
-        right = (verb, asked("group", ""), resource, asked("name", ""))
-        denied = {(each.verb, each.group, each.resource, each.name) for each in self._world.denied}
-        return user == OPERATOR or right not in denied
+    def _may(self, right: Right) -> bool:
+        """Returns whether clients have a permission: all of them have those that no trouble takes away."""
+        return not self._api.forbids(self._request(right.verb, right.resource))
 
     def _wrote(self, at: float, obj: Object, patch: Object, by: str, verb: str) -> None:
-        """Records a write of a client to the seed."""
-        if self._shoot is None and obj["kind"] not in _NOT_IN_BOOKS:
+        """Records a write of a client; none is made to a shoot."""
+        if obj["kind"] not in _NOT_IN_BOOKS:
             self._world.journal.enter(at, obj, patch, by, verb)
-
-    def _delete(self, key: ObjectKey, user: str, options: DeleteOptions) -> DeletionState:
-        if self._shoot is None:
-            return self._world.seed_pods.delete(key, user, options)
-        return self._store.request_deletion(key, self._clock.now(), options)
 
     async def _ask(self, asked: SimulatedRequest, serve: Answer, *, consistent: bool = True) -> Any:  # noqa: ANN401 - whatever `serve` makes
         def served() -> Any:  # noqa: ANN401 - see above

@@ -2,16 +2,16 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from typing import Final, NamedTuple
 
 from app.core.errors import Expired, Invalid, NotFound
 from app.core.model.names import LabelSelector, Operator, Requirement
-from app.simulation.server.catalog import ServedResource
+from app.simulation.definitions import ServedResource
 from app.simulation.server.options import ListOptions, RequestedObject
-from app.simulation.server.rendering import served
-from app.simulation.store import Object, ObjectKey, Store
+from app.simulation.server.rendering import field_at, served
+from app.simulation.store import Object, ObjectKey, Store, version_of
 
 # Selectors of lists and watches.
 
@@ -69,15 +69,8 @@ def _field(term: str, resource: ServedResource) -> Chooses:
     found = _FIELD.fullmatch(term)
     if found is None or found["key"] not in (*_FIELDS, *resource.fields):
         raise Invalid(f"field label not supported: {term}", status=400)
-    path, value, wanted = found["key"].split("."), found["value"], found["op"] != "!="
-    return lambda obj: (_at(served(resource, obj), path) == value) is wanted
-
-
-def _at(obj: Object, path: Sequence[str]) -> object:
-    """Returns the value of a field of an object; empty if it is missing."""
-    for name in path:
-        obj = obj.get(name) or {}
-    return obj or ""
+    read, value, wanted = field_at(*found["key"].split(".")), found["value"], found["op"] != "!="
+    return lambda obj: (read(served(resource, obj)) == value) is wanted
 
 
 # The maximum number of lists with further pages, each of which keeps its objects in memory.
@@ -92,6 +85,11 @@ class StoredPage(NamedTuple):
     version: int
     continues: str = ""
     """The continue token; empty for the last page."""
+
+
+def page_of(obj: Object) -> StoredPage:
+    """Returns one object as a list of its own."""
+    return StoredPage((obj,), int(version_of(obj)))
 
 
 class _Snapshot(NamedTuple):
@@ -128,7 +126,8 @@ class StoreReader:
                 raise Invalid("continue key is not valid", status=400)
             token, begin = asked["list"], int(asked["first"])
             snapshot = self._snapshots.get(token)
-            if snapshot is None or snapshot.about != target or self._forgotten(resource, snapshot):
+            forgotten = self._store.forgotten(resource.kind)
+            if snapshot is None or snapshot.about != target or snapshot.version < forgotten:
                 raise Expired(
                     "The provided continue parameter is too old to display a consistent list result",
                     status=410,
@@ -148,13 +147,6 @@ class StoreReader:
         while len(self._snapshots) > _KEPT:
             self._snapshots.popitem(last=False)
         return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
-
-    def _forgotten(self, resource: ServedResource, snapshot: _Snapshot) -> bool:
-        try:
-            self._store.since(snapshot.version, resource.kind)
-        except Expired:
-            return True
-        return False
 
 
 def existing(store: Store, resource: ServedResource, target: RequestedObject) -> Object:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.core.model.instants import parse_rfc3339
-from app.simulation.definitions import SIZED
-from app.simulation.server.catalog import ServedResource
+from app.simulation.definitions import SIZED, Definition, ServedResource
 from app.simulation.store import Object
 from app.simulation.views import size_field, terminating
 
@@ -146,24 +145,18 @@ class Column(NamedTuple):
     instant: bool = False
 
 
-def table(
-    resource: ServedResource,
-    items: Sequence[Object],
-    now: float,
-    version: int | str,
-    continues: str = "",
-) -> dict[str, Any]:
-    """The objects as rows."""
+def table(resource: ServedResource, page: "StoredPage", now: float) -> dict[str, Any]:
+    """Returns a list, one page of it or one object as rows."""
     columns: Sequence[Column] = (_NAME, *_COLUMNS.get(resource.kind, ()), _AGE)
     if resource.kind == "Event":
         columns = _OF_EVENTS
-    elif resource.definition is not None:
-        columns = (_NAME, *map(_printed, resource.definition.columns))
+    elif isinstance(resource, Definition):
+        columns = (_NAME, *map(_printed, resource.columns))
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": {"resourceVersion": str(version)}
-        | ({"continue": continues} if continues else {}),
+        "metadata": {"resourceVersion": str(page.version)}
+        | ({"continue": page.continues} if page.continues else {}),
         "columnDefinitions": [
             {
                 "name": each.name,
@@ -182,7 +175,7 @@ def table(
                 ],
                 "object": partial(obj),
             }
-            for obj in items
+            for obj in page.items
         ],
     }
 
@@ -198,7 +191,7 @@ def _age(since: object, now: float) -> str:
     return f"{seconds}s"
 
 
-def _at(*path: str, default: object = "") -> Callable[[Object], object]:
+def field_at(*path: str, default: object = "") -> Callable[[Object], object]:
     """Returns what reads a field, or gives a default where it is missing."""
 
     def read(obj: Any) -> object:  # noqa: ANN401 - JSON
@@ -211,7 +204,7 @@ def _at(*path: str, default: object = "") -> Callable[[Object], object]:
 
 def _printed(column: Mapping[str, Any]) -> Column:
     """Returns a column of a definition, whose cells are null where an object has no value."""
-    value = _at(*column["jsonPath"].strip(".").split("."), default=None)
+    value = field_at(*column["jsonPath"].strip(".").split("."), default=None)
     return Column(column["name"], value, column.get("priority", 0), column["type"] == "date")
 
 
@@ -238,7 +231,7 @@ def _pod_status(pod: Object) -> object:
     for prefix, each in _statuses(pod):
         if reason := ((each.get("state") or {}).get("waiting") or {}).get("reason"):
             return prefix + reason
-    return _at("status", "phase")(pod)
+    return field_at("status", "phase")(pod)
 
 
 def _replicas_ready(deployment: Object) -> str:
@@ -246,30 +239,30 @@ def _replicas_ready(deployment: Object) -> str:
     return f"{has.get('readyReplicas', 0)}/{wants.get('replicas', 1)}"
 
 
-_NAME: Final = Column("Name", _at("metadata", "name"))
-_AGE: Final = Column("Age", _at("metadata", "creationTimestamp"), instant=True)
+_NAME: Final = Column("Name", field_at("metadata", "name"))
+_AGE: Final = Column("Age", field_at("metadata", "creationTimestamp"), instant=True)
 _OF_EVENTS: Final = (
     Column(
         "Last Seen",
-        lambda obj: _at("series", "lastObservedTime", default=obj.get("eventTime"))(obj),
+        lambda obj: field_at("series", "lastObservedTime", default=obj.get("eventTime"))(obj),
         instant=True,
     ),
-    Column("Type", _at("type")),
-    Column("Reason", _at("reason")),
+    Column("Type", field_at("type")),
+    Column("Reason", field_at("reason")),
     Column(
         "Object",
         lambda obj: "{}/{}".format(
-            str(_at("regarding", "kind")(obj)).lower(), _at("regarding", "name")(obj)
+            str(field_at("regarding", "kind")(obj)).lower(), field_at("regarding", "name")(obj)
         ),
     ),
-    Column("Message", _at("note")),
+    Column("Message", field_at("note")),
     _NAME._replace(priority=1),
 )
 _COLUMNS: Final[Mapping[str, Sequence[Column]]] = {
     "Deployment": (
         Column("Ready", _replicas_ready),
-        Column("Up-to-date", _at("status", "replicas", default=0)),
-        Column("Available", _at("status", "readyReplicas", default=0)),
+        Column("Up-to-date", field_at("status", "replicas", default=0)),
+        Column("Available", field_at("status", "readyReplicas", default=0)),
     ),
     "Pod": (
         Column("Ready", _containers_ready),

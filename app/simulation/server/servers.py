@@ -82,12 +82,10 @@ class Fronts:
         ), api
 
     def prepare(self, name: str) -> None:
-        """Creates the Namespaces of a shoot, for clients that list them; the stores themselves need none."""
-        shoots = self._world.shoots
-        for store, known in ((self._world.store, name), (shoots[name].store, manifests.LEASES)):
-            key = ObjectKey("Namespace", "", known)
-            if store.find(key) is None:
-                store.create(key, {"apiVersion": "v1", "status": {"phase": "Active"}})
+        """Creates the Namespace of a shoot, for clients that list them; the store itself needs none."""
+        store, key = self._world.store, ObjectKey("Namespace", "", name)
+        if store.find(key) is None:
+            store.create(key, {"apiVersion": "v1", "status": {"phase": "Active"}})
 
 
 class SimulatedServers:
@@ -180,7 +178,6 @@ class MemoryServers:
         self._loop = asyncio.get_running_loop()
         self._fronts = Fronts(world, place, watcher, watch_delay)
         place.show(SEED, self._fronts.seed_ca)
-        place.url(SEED)
         place.serve = self._serve
 
     def _serve(self, port: MemoryPort) -> None:

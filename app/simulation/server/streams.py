@@ -10,8 +10,8 @@ import msgspec
 
 from app.core.clock import Clock
 from app.core.errors import Expired
+from app.simulation.definitions import ServedResource
 from app.simulation.server import answers
-from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.reading import chooser
 from app.simulation.store import Happened, Object, Store, StoreEvent
@@ -33,10 +33,6 @@ _LOOK: Final = 0.5
 _GRACE: Final = 5.0
 MOST_WAITING: Final = 50_000
 """The number of undelivered changes at which a watch is cut, as a real server does with a slow client."""
-
-
-class TooSlow(Exception):
-    """The client does not keep up with the changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,6 @@ class StoreWatch:
         self._waiting: deque[tuple[float, bytes]] = deque()
         """What is to be delivered, and when at the earliest."""
         self._more = asyncio.Event()
-        self._overrun = False
         self._cut = self._withdrawn = False
         self._over = False
         """Whether the watch ends after the pending changes."""
@@ -111,15 +106,12 @@ class StoreWatch:
         """Sends pending and new changes, until the end of the watch.
 
         Raises:
-            TooSlow: more is waiting than is kept, or what was sent is not taken.
-            ConnectionError: the connection is cut.
+            ConnectionError: the connection is cut: by a fault, or as its client does not keep up.
         """
         begun = self._clock.now()
         end = begun + float(self._watching.options.timeout or _LONGEST)
         bookmark = min(begun + _BOOKMARKS, end - _BEFORE_END)
         while not self._over and (now := self._clock.now()) < end:
-            if self._overrun:
-                raise TooSlow
             if self._cut:
                 raise ConnectionResetError
             if self._withdrawn:
@@ -148,7 +140,7 @@ class StoreWatch:
                 async with asyncio.timeout(end + _GRACE - self._clock.now()):
                     await send(b"".join(due))
             except TimeoutError as error:
-                raise TooSlow from error
+                raise ConnectionResetError from error
 
     async def _pause(self, until: float) -> None:
         """Returns when there is more to send, or at an instant."""
@@ -210,7 +202,7 @@ class StoreWatch:
 
     def _queue(self, word: str, obj: Object, delay: float = 0.0) -> None:
         if len(self._waiting) >= MOST_WAITING:
-            self._overrun = True
+            self.cut()
             return
         self._append(_line(word, self._watching.render(obj)), delay)
         self._known = max(self._known, int(obj["metadata"]["resourceVersion"]))

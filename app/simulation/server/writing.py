@@ -8,12 +8,18 @@ from app.core.errors import Conflict, Forbidden, Invalid, ServerFault
 from app.core.model.instants import parse_rfc3339
 from app.core.model.names import is_label_key, is_subdomain
 from app.simulation import manifests
-from app.simulation.definitions import SIZED, Problem, Rejected, check_count
+from app.simulation.definitions import (
+    SIZED,
+    Definition,
+    Problem,
+    Rejected,
+    ServedResource,
+    check_count,
+)
 from app.simulation.server import rendering
-from app.simulation.server.catalog import ServedResource
 from app.simulation.server.options import RequestedObject
 from app.simulation.server.reading import existing, key_of
-from app.simulation.store import POD, DeleteOptions, DeletionState, Object, ObjectKey, Store, merge
+from app.simulation.store import POD, DeleteOptions, Object, ObjectKey, Store, merge
 from app.simulation.views import size_field
 
 _PARTS: Final = ("metadata", "spec", "status")
@@ -38,9 +44,9 @@ def check_sent(
     Raises:
         Invalid: no field may be unknown (`strict`), and one is, or a part is of a wrong type: 400, 422 in a patch.
     """
-    kind, known = resource.kind, resource.definition
-    problems = list(_misshapen(body, _PARTS if known is None else _PARTS[:1]))
-    if known is not None and strict and (unknown := known.unknown(body)):
+    kind, custom = resource.kind, isinstance(resource, Definition)
+    problems = list(_misshapen(body, _PARTS[:1] if custom else _PARTS))
+    if isinstance(resource, Definition) and strict and (unknown := resource.unknown(body)):
         fields = ", ".join(f'unknown field "{each}"' for each in unknown)
         shown = f"Invalid value: {json.dumps(body)}: " if patch else ""
         problems.append(Problem("patch", f"{shown}strict decoding error: {fields}"))
@@ -70,7 +76,7 @@ def _misshapen(body: Object, parts: Iterable[str]) -> Iterator[Problem]:
 def check_kind(resource: ServedResource, body: Object) -> None:
     """Raises Invalid if an object is of another kind or version than its path; a built-in one need not say."""
     wanted = {"kind": resource.kind, "apiVersion": resource.api_version}
-    default = wanted if resource.definition is None else {}
+    default = {} if isinstance(resource, Definition) else wanted
     for member, right in wanted.items():
         found = body.get(member) or default.get(member)
         if found != right:
@@ -207,7 +213,7 @@ class StoreWriter:
         self,
         store: Store,
         wrote: Callable[[float, Object, Object, str, str], None],
-        deleted: Callable[[ObjectKey, str, DeleteOptions], DeletionState],
+        deleted: Callable[[ObjectKey, str, DeleteOptions], Object],
     ) -> None:
         """Writes nothing yet.
 
@@ -265,7 +271,7 @@ class StoreWriter:
         name = self._name_in(body)
         check_new(resource, target, name, body)
         key = ObjectKey(resource.kind, target.namespace, name)
-        if resource.definition is not None and resource.kind not in self._store.definitions:
+        if isinstance(resource, Definition) and resource.kind not in self._store.definitions:
             ended = "create not allowed while custom resource definition is terminating"
             raise Forbidden(f'{resource.title} "{name}" is forbidden: {ended}', status=403)
         if self._store.find(key) is not None:
@@ -290,7 +296,7 @@ class StoreWriter:
         self._wrote(asked.sent, changed, asked.body, asked.by, "scale")
         return changed
 
-    def delete(self, asked: WriteRequest, options: DeleteOptions) -> DeletionState:
+    def delete(self, asked: WriteRequest, options: DeleteOptions) -> Object:
         """Deletes an object, or makes a running pod terminate.
 
         Raises:
@@ -299,7 +305,7 @@ class StoreWriter:
         """
         before = existing(self._store, asked.resource, asked.target)
         made = self._delete(key_of(asked.resource, asked.target), asked.by, options)
-        if made.gone or made.object is not before:
+        if made is not before:
             self._wrote(asked.sent, before, {}, asked.by, "delete")
         return made
 

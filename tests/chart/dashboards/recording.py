@@ -14,7 +14,6 @@ from pathlib import Path
 
 from app.core.clock import Clock
 from app.core.model import workloads as ann
-from app.core.ports import Permission
 from app.core.tasks import Tasks
 from app.simulation import manifests
 from app.simulation.builders import World
@@ -22,6 +21,7 @@ from app.simulation.identities import GARDENLET
 from app.simulation.scenarios.actions import etcd_outage
 from app.simulation.server import Loopback, SimulatedServers
 from app.simulation.store import ObjectKey
+from app.simulation.traffic import Trouble
 from tests.chart.dashboards.programs import Replica, probers, weeder
 from tests.chart.dashboards.server import SEEDS, Prometheus
 from tests.core.kube.server import AUTHORITY, Asked, serving
@@ -43,10 +43,8 @@ PODS, REFUSED, BUSY, HUGE, WELL = (
 ASLEEP = "shoot--r--asleep"
 SHOOTS = (RECOVERS, PROTECTED, LEFT, PAUSED, PODS, REFUSED, BUSY, HUGE, WELL, ASLEEP)
 _KCM, _MCM, _CA = "kube-controller-manager", "machine-controller-manager", "cluster-autoscaler"
-_EVENTS = [
-    Permission(verb, "events.k8s.io", "events", feature="events") for verb in ("create", "patch")
-]
-_PATCH = Permission("get", "apps", "deployments", _KCM)
+_LACKING = {"events": {"create", "patch"}, "machines": {"get"}}
+"""Rights that the program asks about and has no use for here: one machine alone is never read."""
 _GRACE = 12
 """Seconds; a lease is expired after three quarters of it."""
 _WITHIN = 60.0
@@ -104,7 +102,9 @@ class _Seed:
         place = Loopback()
         self._world = World(clock, self._tasks, seed=1, latency=0.002, place=place)
         self._servers = SimulatedServers(self._world, place)
-        self._world.denied |= {*_EVENTS, _PATCH}
+        for what, verbs in _LACKING.items():
+            lacking = Trouble(forbidden=True, verbs=frozenset(verbs), what=frozenset({what}))
+            self._world.faults.seed_trouble(lacking)
         for name in SHOOTS:
             self._world.add_shoot(name, nodes=5, grace=f"{_GRACE}s", lease_duration=_GRACE)
         self._world.add_control_plane(PODS)

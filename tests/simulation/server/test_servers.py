@@ -120,4 +120,4 @@ async def test_what_changes_nothing_and_what_is_refused_is_in_no_book():
             (None, 200),
         ):
             assert (await here.ask(path, method="DELETE", body=body))[0] == status
-        assert len(world.pod_deletions) == len(world.journal.of(WATCHDOG)) == 1
+        assert len(world.seed_pods.deletions) == len(world.journal.of(WATCHDOG)) == 1
