@@ -167,7 +167,9 @@ def test_no_junk_hides_an_attempt(client, audit, authority, junk):
         client.put(PAUSE, json=BODY)
         for number in range(330):
             client.request(*junk(number + 25))
-    found = [each for each in audit.entries() if each.attempt.path == PAUSE]
+    entries = list(audit.entries())
+    assert len(entries) <= 3, "all the junk counts in one or two records"
+    found = [each for each in entries if each.attempt.path == PAUSE]
     assert [(each.times, each.attempt.namespace) for each in found] == [(1, NAMESPACE)]
     told = [each["path"] for each in lines if each["event"] == "write refused"]
     assert PAUSE in told
