@@ -406,6 +406,27 @@ async def test_a_token_that_was_never_seen_waits_for_its_address_alone(reviews, 
         assert await write(reviews, token=token) < 2
 
 
+async def test_callers_behind_one_address_who_were_only_denied_share_its_turns(
+    reviews, reviewer, floods
+):
+    reviewer.takes = 0.01
+    names = itertools.count()
+    denied = [(f"mallory-{number}", "10.0.0.1") for number in range(20)] + [("eve", "10.0.1.1")]
+    asking = []
+    for name, peer in denied:
+        reviewer.tokens[name, AUDIENCE] = Caller(name)
+        caller = await reviews.caller(name, audience=AUDIENCE, trust=Trust.NOTHING, peer=peer)
+        asking.append(partial(_nobody, reviews, caller, names))
+        assert not await asking[-1]()
+        await asyncio.sleep(1)
+    *crowd, eve = asking
+    floods(*crowd)
+    await asyncio.sleep(5)
+    began = asyncio.get_running_loop().time()
+    assert not await eve()
+    assert asyncio.get_running_loop().time() - began < 1.5
+
+
 async def test_trust_is_lost_ten_minutes_after_the_last_yes(reviews, floods):
     await write(reviews)
     await asyncio.sleep(595)
