@@ -56,7 +56,6 @@ CLOCK_RESOLUTION: Final = 1.5
 class LeaseRecord:
     """The relevant fields of a Lease; `whole` is the complete object, for writing it back."""
 
-    version: str
     holder: str
     """Empty if nobody holds it."""
     duration: float | None
@@ -156,6 +155,7 @@ class _Manager(msgspec.Struct):
 
 class _LeaseMeta(msgspec.Struct, rename="camel"):
     resource_version: str
+    """Has to be there: written back without it, the Lease would be replaced whoever has changed it since."""
     managed_fields: list[_Manager] | None = None
 
 
@@ -183,7 +183,6 @@ def _record(raw: Raw) -> LeaseRecord:
     written = [parse_rfc3339(each.time or "") for each in meta.managed_fields or ()]
     duration = spec.lease_duration_seconds
     return LeaseRecord(
-        version=meta.resource_version,
         holder=spec.holder_identity or "",
         duration=None if duration is None else float(duration),
         renewed=spec.renew_time or "",

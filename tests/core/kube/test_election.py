@@ -8,6 +8,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 import structlog
 
@@ -768,18 +769,20 @@ SPEC = {
 }
 
 
-async def age(managed, now):
+async def read(now, **metadata):
     """As a store reads it of a server that answers so, and says what time it is."""
-    metadata = {"name": "x", "resourceVersion": "7"}
-    metadata |= {} if managed == "left out" else {"managedFields": managed}
-    body = json.dumps({"kind": "Lease", "metadata": metadata, "spec": SPEC}).encode()
+    body = json.dumps({"kind": "Lease", "metadata": {"name": "x"} | metadata, "spec": SPEC})
 
     async def call(_request, decode, _budget, **_):
-        return decode(body)
+        return decode(body.encode())
 
     api: Any = SimpleNamespace(call=call, server_time=now)
-    found = await LeaseStore(api, "garden", "x").read(1.0)
-    assert found is not None
+    return await LeaseStore(api, "garden", "x").read(1.0)
+
+
+async def age(managed, now):
+    stamps = {} if managed == "left out" else {"managedFields": managed}
+    found = await read(now, resourceVersion="7", **stamps)
     known = (found.holder, found.duration, found.transitions, found.renewed)
     assert known == ("a", 15.0, 3, RENEWED)
     return found.age
@@ -815,6 +818,11 @@ AT_8 = stamp("2027-01-15T08:00:00Z")
 )
 async def test_the_age_of_a_lease(managed, now, found):
     assert await age(managed, now) == found
+
+
+async def test_what_has_no_version_is_no_lease_as_its_replacement_would_have_none_either():
+    with pytest.raises(msgspec.ValidationError, match="resourceVersion"):
+        await read(STAMPED)
 
 
 @pytest.mark.parametrize(
