@@ -87,6 +87,18 @@ async def test_a_server_that_refuses_for_a_moment_as_it_starts_ends_nothing(harn
     assert harness.recovery().end is None
 
 
+async def test_refusals_with_deletions_in_between_do_not_add_up(harness):
+    await harness.recover()
+    for name in THREE:
+        with harness.world.faults.pods_forbidden("delete"):
+            harness.crash(name)
+            await harness.run(1)
+        await harness.run(10)
+    assert results(harness, "error") == 3
+    assert len(harness.names()) == 3
+    assert harness.recovery().end is None
+
+
 async def test_where_pods_may_not_be_listed_the_recovery_says_so_and_ends(harness):
     with harness.world.faults.pods_forbidden("list"):
         await harness.recover(SCHEDULER, settle=10)
