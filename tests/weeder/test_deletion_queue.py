@@ -37,6 +37,8 @@ def test_after_a_conflict_the_next_version_is_due_a_second_later(queue):
     assert queue.first(0.9) is None
     assert queue.next_at() == 1.0
     assert queue.first(1.0) == "a"
+    assert [queue.due("a", now) for now in (0.9, 1.0)] == [False, True]
+    assert not queue.due("b", 1.0)
 
 
 def test_after_failures_the_pauses_double_up_to_half_a_minute(queue):
