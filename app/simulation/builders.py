@@ -56,6 +56,8 @@ from app.simulation.workloads import (
 )
 
 if TYPE_CHECKING:
+    import asyncio
+
     from app.core.errors import ClusterError
 
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
@@ -565,7 +567,3 @@ class World:
     def _dependent(self, namespace: str, which: str | ResourceRef) -> Object:
         ref = reference(which)
         return self.store.get(ObjectKey(ref.kind, namespace, ref.name))
-
-
-if TYPE_CHECKING:
-    import asyncio

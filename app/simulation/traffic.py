@@ -103,7 +103,8 @@ class RequestCount:
         self.refused.clear()
 
 
-# The prober's watches by kind; none of what belongs to the weeder, to people's decisions or to endpoint probes.
+# The prober's watches by kind; None: of the weeder, of people's decisions or of endpoint probes. All other kinds may be
+# those of dependents.
 _WATCHED: Final[Mapping[str, Watched | None]] = {
     "Cluster": Watched.CLUSTERS,
     "Secret": Watched.SECRETS,

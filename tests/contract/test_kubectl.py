@@ -1,12 +1,14 @@
 """An operator's kubectl works on a server: what it prints, follows, scales, annotates."""
 
 import asyncio
+import base64
 import json
 import os
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from app.core.model.callers import GROUP
 from tests.contract.arena import KINDS, REAL_ALONE, REAL_TIME
@@ -151,6 +153,25 @@ async def test_the_fields_of_a_definition_are_explained(kubectl):
     assert "Default: 30m" in text
 
 
+def as_kubeadm_makes_it(plane, pair):
+    """Laid out as /etc/kubernetes/admin.conf."""
+    pems = (plane.authority.pem, pair.certificate, pair.key)
+    authority, certificate, key = (base64.b64encode(pem).decode() for pem in pems)
+    cluster = {"certificate-authority-data": authority, "server": plane.url}
+    credentials = {"client-certificate-data": certificate, "client-key-data": key}
+    context = {"cluster": "kubernetes", "user": "kubernetes-admin"}
+    content = {
+        "apiVersion": "v1",
+        "clusters": [{"cluster": cluster, "name": "kubernetes"}],
+        "contexts": [{"context": context, "name": "kubernetes-admin@kubernetes"}],
+        "current-context": "kubernetes-admin@kubernetes",
+        "kind": "Config",
+        "preferences": {},
+        "users": [{"name": "kubernetes-admin", "user": credentials}],
+    }
+    return yaml.safe_dump(content).encode()
+
+
 async def as_kubectl_makes_it(kubectl, folder, plane, pair):
     files = {"ca.crt": plane.authority.pem, "my.crt": pair.certificate, "my.key": pair.key}
     for name, content in files.items():
@@ -168,10 +189,16 @@ async def as_kubectl_makes_it(kubectl, folder, plane, pair):
 
 
 @REAL_ALONE
-async def test_a_kubeconfig_with_a_client_certificate_leads_into_a_shoot(arena, kubectl, tmp_path):
+@pytest.mark.parametrize("maker", ["kubectl", "kubeadm"])
+async def test_a_kubeconfig_with_a_client_certificate_leads_into_a_shoot(
+    arena, kubectl, tmp_path, maker
+):
     shoot, plane = await arena.shoot(), arena.land.shoot
     pair = plane.authority.client(PROBE_USER)
-    content = await as_kubectl_makes_it(kubectl, tmp_path, plane, pair)
+    if maker == "kubeadm":
+        content = as_kubeadm_makes_it(plane, pair)
+    else:
+        content = await as_kubectl_makes_it(kubectl, tmp_path, plane, pair)
     cluster = await arena.connector.connect(shoot.secret(content))
     assert (await cluster.leases()).leases == ()
     asked = plane.audit.requests(user=PROBE_USER)
