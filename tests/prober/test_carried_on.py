@@ -176,6 +176,16 @@ async def test_cancelled_at_any_point_nothing_is_written_after_that_and_nothing_
     await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
 
 
+async def test_one_that_was_deleted_while_nobody_led_is_not_carried_on(slow):
+    slow.request("Down")
+    await slow.until(lambda: slow.writes(MCM))
+    await slow.kill()
+    slow.kubectl.delete("ScaleRequest", SHOOT, REQUEST)
+    following = again(slow)
+    await following.until(lambda: following.replicas() == (1, 1, 1), within=120)
+    assert not following.writes(KCM)
+
+
 # A change of leader.
 
 

@@ -54,6 +54,13 @@ async def test_its_object_is_there_first_and_says_what_has_become_of_it(operator
     assert first.at < operator.writes()[0].at < last.at
 
 
+async def test_verdicts_do_not_end_it(slow):
+    began = await slow.scale(DOWN)
+    await slow.run(45)
+    assert slow.operation(began.id).running, "all looks were good, and it goes on"
+    assert (await slow.ended(began.id)).phase is OperationPhase.DONE
+
+
 async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(operator):
     for _ in range(3):
         began = await operator.scale(DOWN, hold=1)
@@ -179,6 +186,21 @@ async def test_an_automatic_run_gives_way(slow):
         assert not slow.writes(KCM)
     automatic = [each for each in slow.prober.scaling_runs.operations() if each.author is None]
     assert automatic[0].phase is OperationPhase.CANCELLED
+
+
+async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(operator):
+    slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
+    with (
+        operator.faults.path_cut(SHOOT),
+        operator.faults.seed_trouble(slow),
+    ):
+        await operator.until(lambda: operator.world.requests.live(Host.SEED, "patch"))
+        began = await operator.scale(UP, force=True)
+        assert began.phase is OperationPhase.PENDING
+        assert "waits" in began.message
+    await operator.ended(began.id)
+    assert operator.replicas() == (1, 1, 1)
+    assert len({each.id for each in operator.prober.scaling_runs.operations()}) == 2
 
 
 # What ends it.

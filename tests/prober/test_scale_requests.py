@@ -247,6 +247,10 @@ async def test_one_that_somebody_cancels_by_its_status_ends_its_run_and_holds_on
     await slow.run(90)
     assert not slow.writes(KCM)
     assert slow.replicas() == (1, 0, 0)
+    found = slow.status_of()  # of which the person has written the phase alone
+    assert (found["phase"], found["message"]) == ("Cancelled", "its status says Cancelled")
+    assert [each["phase"] for each in found["steps"]] == ["Done", "Done", "Cancelled"]
+    assert found["endedAt"] < found["holdUntil"]
 
 
 async def test_deleting_one_that_has_ended_ends_its_hold(operator):
