@@ -144,8 +144,8 @@ BOUNDARIES := 1
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the scaling runs (docs/exploration.md)
 	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries $(BOUNDARIES) --jobs 2
 
-SEED := $(shell date +%Y%m%d)
-explore-long: $(STAMP)  ## 5,000 worlds of each kind with SEED (today's date by default); hours on both cores, goes on where it was stopped
+explore-long: $(STAMP)  ## 5,000 worlds of each kind with a SEED of your own (SEED=20270115); hours on both cores, goes on where it was stopped
+	@test -n "$(SEED)" || { echo "make explore-long: SEED is missing; take one that nobody has played, such as SEED=$$(date +%Y%m%d)" >&2; exit 2; }
 	$(BIN)/python -m bench.explore --worlds 5000 --seed $(SEED) --kept explored-$(SEED).jsonl --jobs 2
 
 bench: $(STAMP)  ## what a probe costs, the start, a mass outage, hostile shoots: 30 min on a quiet machine (docs/performance.md)

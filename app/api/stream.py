@@ -266,16 +266,16 @@ class EventStream(Response):
     async def _follow(self, follower: Follower) -> NoReturn:
         """Send events as they come; raises FollowerTooSlow or TimeoutError if the client does not keep up."""
         name_of, now = self._streams.feed.id_of, self._streams.clock.now
-        said = now()
+        sent_at = now()
         while True:
             if batch := follower.take(_BATCH):
                 events = (with_id(name_of(each.number), each.body) for each in batch)
                 await self._say(b"".join(events))
-            elif await follower.news(said + HEARTBEAT - now()):
-                continue  # which the filter may not let pass
+            elif await follower.news(sent_at + HEARTBEAT - now()):
+                continue  # the filter may hide all of it, so it does not count as sent
             else:
                 await self._say(publisher.heartbeat(name_of(follower.position)))
-            said = now()
+            sent_at = now()
 
     async def _say(self, text: bytes, *, more: bool = True) -> None:
         message = {"type": "http.response.body", "body": text, "more_body": more}

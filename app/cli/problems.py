@@ -127,6 +127,7 @@ class ServerRefused(CommandFailed):
         self.status, self.problem = status, problem
         code = _CODES.get(HTTPStatus(status), Exit.FAILED) if status in _KNOWN else Exit.FAILED
         passing = status == HTTPStatus.TOO_MANY_REQUESTS or status >= _SERVER_SIDE
+        # The API joins all errors in the detail; here each has a line of its own.
         bad = [f"{each.path}: {each.message}" for each in problem.errors or ()]
         detail = problem.detail if problem.detail != "; ".join(bad) else ""
         line = ": ".join(filter(None, (problem.title, detail)))

@@ -93,7 +93,7 @@ class KubeControllerManager:
         """Checks all nodes once."""
         if not self._able(now):
             return
-        leases = {lease.name: lease.renew_time or now for lease in self._plane.shoot.leases()}
+        leases = {lease.name: lease.renew_time or 0.0 for lease in self._plane.shoot.leases()}
         nodes = self._plane.shoot.store.list("Node")
         names = [node["metadata"]["name"] for node in nodes]
         self._seen = {name: self._observe(name, leases[name], now) for name in names}

@@ -132,7 +132,7 @@ class Owners:
         self._planned: set[ObjectKey] = set()
 
     def add(self, workload: Workload, since: float) -> Object | None:
-        """Adds a workload as of `since`, without pods yet; returns its owner, None where nobody owns its pods."""
+        """Adds the owner of a workload, created at `since`, without pods; returns it, or None if nobody owns them."""
         if workload.owner is Owner.NOBODY:
             return None
         hashed = workload.owner is Owner.REPLICA_SET

@@ -155,7 +155,7 @@ class _Manager(msgspec.Struct):
 
 class _LeaseMeta(msgspec.Struct, rename="camel"):
     resource_version: str
-    """Has to be there: written back without it, the Lease would be replaced whoever has changed it since."""
+    """Required: a Lease that is written back without it overwrites whatever others have changed since."""
     managed_fields: list[_Manager] | None = None
 
 

@@ -425,7 +425,7 @@ def find_scenario(wanted: str, shoots: int) -> Scenario:
 
 
 def _is_there(path: Path) -> bool:
-    """Returns whether there is such a file; True where nobody can tell, as reading it then says why."""
+    """Returns whether the file exists; True also if that cannot be found out, as reading it then says why."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):

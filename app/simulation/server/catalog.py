@@ -58,7 +58,7 @@ SHOOT_RESOURCES: Final = (
     ServedResource("", "v1", "nodes", "Node", namespaced=False, verbs=_READ),
     ServedResource("coordination.k8s.io", "v1", "leases", "Lease", verbs=_READ),
 )
-"""What a probe reads: nobody writes to a shoot by its API server."""
+"""What a probe reads. The API servers of shoots are read-only: nodes and kubelets write to the store themselves."""
 
 
 class Catalog:

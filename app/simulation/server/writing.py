@@ -44,9 +44,9 @@ def check_sent(
     Raises:
         Invalid: no field may be unknown (`strict`), and one is, or a part is of a wrong type: 400, 422 in a patch.
     """
-    kind, custom = resource.kind, isinstance(resource, Definition)
-    problems = list(_misshapen(body, _PARTS[:1] if custom else _PARTS))
-    if isinstance(resource, Definition) and strict and (unknown := resource.unknown(body)):
+    kind, custom = resource.kind, resource if isinstance(resource, Definition) else None
+    problems = list(_misshapen(body, _PARTS if custom is None else _PARTS[:1]))
+    if custom is not None and strict and (unknown := custom.unknown(body)):
         fields = ", ".join(f'unknown field "{each}"' for each in unknown)
         shown = f"Invalid value: {json.dumps(body)}: " if patch else ""
         problems.append(Problem("patch", f"{shown}strict decoding error: {fields}"))
