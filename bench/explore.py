@@ -13,12 +13,13 @@ import gc
 import hashlib
 import itertools
 import json
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -46,6 +47,8 @@ class Found:
     simulated: float
     counts: dict[str, int]
     replay: str
+    commit: str = ""
+    """Of the code that played it."""
 
 
 def explore(
@@ -56,11 +59,11 @@ def explore(
         story = play(kind, seed, number)
     options = "" if plant is None else f" --plant {plant}"
     replay = f"python -m bench.explore --kind {kind} --seed {seed} --world {number} --log{options}"
-    return story, _found(_name(kind, seed, number), story, replay)
+    return story, _found(_name(kind, seed, plant, number), story, replay)
 
 
-def _name(kind: Kind, seed: int, number: int) -> str:
-    return f"{kind} world {number} of seed {seed}"
+def _name(kind: Kind, seed: int, plant: str | None, number: int) -> str:
+    return f"{kind} world {number} of seed {seed}" + ("" if plant is None else f" with {plant}")
 
 
 def strike(number: int, plant: str | None = None, kind: Kind = Kind.PROBER) -> tuple[Story, Found]:
@@ -182,17 +185,27 @@ def _kinds(given: argparse.Namespace) -> tuple[Kind, ...]:
 def _worlds(kind: Kind, given: argparse.Namespace) -> int:
     """How many of them are not as they should be."""
     play = partial(_world, kind, given.seed, given.plant)
-    names = {_name(kind, given.seed, number): number for number in range(given.worlds)}
+    names = {_name(kind, given.seed, given.plant, number): number for number in range(given.worlds)}
     if given.kept is None:
         found: Iterable[Found] = spread(play, list(names.values()), given.jobs)
     else:
-        before = {each.name: each for each in _kept(given.kept) if each.name in names}
+        commit = _commit()
+        kept = (each for each in _kept(given.kept) if each.commit == commit)
+        before = {each.name: each for each in kept if each.name in names}
         left = [number for name, number in names.items() if name not in before]
-        played = _keeping(given.kept, spread(play, left, given.jobs), len(left))
+        found = (replace(each, commit=commit) for each in spread(play, left, given.jobs))
+        played = _keeping(given.kept, found, len(left))
         found = itertools.chain(before.values(), played)
     bad, text = _report(found, _WRITES[kind])
     print(f"{kind} worlds of seed {given.seed}: {text}")
     return bad
+
+
+def _commit() -> str:
+    """The code as it is; what other code has found is found anew."""
+    command = ("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    told = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  ours
+    return told.stdout.strip()
 
 
 def _kept(file: Path) -> Iterator[Found]:

@@ -408,7 +408,7 @@ class Faults(PodFaults, ConnectionFaults):
     # The seed's API server and its watches.
 
     def seed_down(self) -> Fault:
-        """The seed's API server refuses connections; open watches go on, and have faults of their own."""
+        """The seed's API server is down: it refuses connections, and those that were open are cut."""
         return self.seed_trouble(Trouble(refused=True))
 
     def seed_errors(self, rate: float = 1.0) -> Fault:

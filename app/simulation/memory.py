@@ -178,7 +178,9 @@ class MemoryTransport(asyncio.Transport):
         """Ends the connection after what was written."""
         self._end(None)
 
-    abort = close  # what was written is in the network already
+    def abort(self) -> None:
+        """Ends the connection at once; the other end hears of a reset, after what it has been sent."""
+        self._end(_reset())
 
     def reset(self) -> None:
         """Both ends hear that the connection is gone; what is on its way is lost."""
@@ -283,7 +285,9 @@ class MemoryPort:
         return self._serve is not None
 
     def _look(self) -> None:
-        """Lets through what was dropped, where troubles have ended on this route."""
+        """Lets through what was dropped, where troubles have ended on this route; a server that is down cuts all."""
+        if self._lost is ConnectionLoss.REFUSED:
+            self.cut()
         for server in tuple(self._open):
             for end in server.wire.ends:
                 end.arrive()

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
-from app.core.errors import ClusterError, Expired
+from app.core.errors import ClusterError, Conflict, Expired
 from app.core.kube.connections import MAX_BODY, ByteBudget
 from app.core.kube.decoding import envelope, seed_objects
 from app.core.kube.election import LeaseRecord, LeaseStore
 from app.core.kube.reflector import ObjectKey, Reflector, Replica
-from app.core.model.workloads import ResourceRef, WorkloadView
+from app.core.kube.seed import SeedCluster
+from app.core.model.workloads import Patch, ResourceRef, WorkloadView
 
 
 def relist_forgets_deletions() -> Any:  # noqa: ANN401  a patch
@@ -64,6 +65,29 @@ def lease_without_version() -> Any:  # noqa: ANN401  a patch
     return patch.object(LeaseStore, "replace", written)
 
 
+def conflict_not_read_again() -> Any:  # noqa: ANN401  a patch
+    """What conflicts is sent once more as it was decided, on top of what somebody has written meanwhile."""
+    original = SeedCluster.patch_dependent
+
+    async def patched(
+        self: SeedCluster,
+        namespace: str,
+        ref: ResourceRef,
+        body: Patch,
+        **more: Any,  # noqa: ANN401  handed on
+    ) -> WorkloadView:
+        try:
+            return await original(self, namespace, ref, body, **more)
+        except Conflict:
+            view = await self.read_dependent(namespace, ref, urgent=True)
+            if view is None:
+                raise
+            newest = replace(body, resource_version=view.resource_version)
+            return await original(self, namespace, ref, newest, **more)
+
+    return patch.object(SeedCluster, "patch_dependent", patched)
+
+
 def last_count_kept() -> Any:  # noqa: ANN401  a patch
     """A size that is missing or 0 is decoded as the one before."""
     original = seed_objects.workload
@@ -104,6 +128,7 @@ PLANTS: Final[dict[str, Callable[[], Any]]] = {
     "bookmark-taken-for-event": bookmark_taken_for_event,
     "expired-resumed": expired_resumed,
     "lease-without-version": lease_without_version,
+    "conflict-not-read-again": conflict_not_read_again,
     "last-count-kept": last_count_kept,
     "budget-leaks": budget_leaks,
 }

@@ -26,7 +26,9 @@ def main() -> int:
     asked.add_argument("--shoots", type=int, default=50)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--traced", action="store_true", help="say which lines allocate more (slow)")
-    asked.add_argument("--real", type=float, metavar="HOURS", help="of the real program")
+    asked.add_argument(
+        "--real", type=float, metavar="HOURS", help="of the real program, after a warm one"
+    )
     asked.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = asked.parse_args()
     if options.serve is not None:

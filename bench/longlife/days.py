@@ -18,6 +18,8 @@ from unittest.mock import patch
 
 from app.core.clock import Clock
 from app.core.model.instants import rfc3339
+from app.core.reporting import history
+from app.prober import environment
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SEED
@@ -46,6 +48,17 @@ _DUSK, _DAWN = 8, 16
 """Hours since the start, which is at noon."""
 _SLEEPERS: Final = 5
 """One shoot in so many sleeps at night."""
+
+
+@contextmanager
+def _small() -> Iterator[None]:
+    """Bounds that so few shoots would reach after days are so small that the first hours reach them."""
+    with (
+        patch.object(recovery, "_SERVICES", 150),  # instead of 1,000, gone ones included
+        patch.object(environment, "_BY_HAND", 50),  # scaling runs by hand, instead of 500
+        patch.object(history, "_ENTRY_BYTES", 2_560),  # a tenth of the entries of each shoot
+    ):
+        yield
 
 
 class LongLife:
@@ -86,9 +99,7 @@ class LongLife:
         for second in range(4_096):
             rfc3339(EPOCH - second)  # fills its cache, as some hours would
         few = patch.object(reading, "_KEPT", 1)  # lists of which no further page is asked for
-        # Recoveries of 1,000 services are remembered, gone ones included: too many for a week of so few shoots.
-        fewer = patch.object(recovery, "_SERVICES", 3 * self._shoots)
-        with silent(), without_time(self._machine.time), self._unraisable(), few, fewer:
+        with silent(), without_time(self._machine.time), self._unraisable(), few, _small():
             try:
                 self._timeline.run(self._live(hours, found, told, begun), self._machine)
             finally:

@@ -28,14 +28,14 @@ IN_MEMORY: Final = frozenset(name for name in vars(ConnectionFaults) if not name
 """Faults that only connections in memory have."""
 _OUTAGES: Final = 2
 """The storm, in the first ten minutes: what a process once needed all at once stays with it."""
-_TEN: Final = 10
-"""Minutes that are compared: the second so many, and the last."""
+_WARM, _TEN = 60, 10
+"""Minutes after which it is warm, and that are compared: the first after that, and the last."""
 _COMES_EVERY: Final = 300.0
 """Seconds after which a shoot is followed by another one."""
 
 
 def live_for_real(hours: float, shoots: int, seed: int) -> int:
-    """Looks at a process of `dwd serve` for so many hours; 1 if its memory has grown."""
+    """Looks at a process of `dwd serve` for so many hours after a warm one; 1 if its memory has grown."""
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         folder = Path(place)
         command = ["-m", "bench.longlife", f"--serve={folder}"]
@@ -49,9 +49,9 @@ def live_for_real(hours: float, shoots: int, seed: int) -> int:
         words += [f"--{name}-bind-addr=127.0.0.1:{port}" for name, port in ports.items()]
         words += ["--enable-leader-election=false", "--auth-mode=none"]
         program = running.enter_context(child("program", words, folder, environ={}))
-        sizes = _sizes(program, ports, round(hours * 60))
+        sizes = _sizes(program, ports, _WARM + round(hours * 60))
         print(f"drawn: {load.ask('drawn')}")
-    before, after = median(sizes[_TEN : 2 * _TEN]), median(sizes[-_TEN:])
+    before, after = median(sizes[_WARM : _WARM + _TEN]), median(sizes[-_TEN:])
     more = [f"VmRSS: {before:.1f} MiB, then {after:.1f} MiB"]
     print(*more)
     return verdict(more if after > before * MOST else [], ())
