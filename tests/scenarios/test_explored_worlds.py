@@ -71,6 +71,7 @@ FOUND_IN = {
     "bookmark-taken-for-event": 2,
     "expired-resumed": 1,
     "lease-without-version": 0,
+    "conflict-not-read-again": 24,
     "last-count-kept": 0,
     "budget-leaks": 14,
 }

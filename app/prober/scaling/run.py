@@ -51,7 +51,7 @@ _PHASES: Final = {
 
 
 class RunGuard:
-    """Guards a scaling run by the verdicts of the probes; a manual one goes on whatever they say."""
+    """Guards a scaling run by the verdicts of the probes; a manual one goes on through HOLD, which is all it meets."""
 
     def __init__(
         self, direction: Direction, clock: Clock, as_of: float, patience: float | None
@@ -76,7 +76,7 @@ class RunGuard:
         """Takes a verdict: the same direction confirms the run, the other ends it, HOLD makes the next write wait."""
         self._as_of = as_of
         self._confirmed = verdict.direction is self._direction
-        if self._patience is not None and verdict.direction not in {self._direction, None}:
+        if verdict.direction not in {self._direction, None}:
             self.end(f"the verdict is {verdict}")
         self._changed.set()
 
@@ -432,9 +432,7 @@ class Scaler:
             self._wanted = direction if self._may_write(plan) else None
             self._why = decision.message
             self._dry_run_direction = direction if self._dry_run_direction is direction else None
-        if self.manual is not None:
-            self._wanted = None
-        elif self.scaling_run is not None:
+        if self.scaling_run is not None:
             under_way, told = self.scaling_run.direction, decision.verdict
             # A gate keeps a scale-down from starting, but neither ends nor delays one.
             if decision.reason is VerdictReason.GATED and decision.would_be.direction is under_way:
