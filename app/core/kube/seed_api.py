@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 import aiohttp
 import msgspec
 import structlog
+from yaml import MarkedYAMLError
 
 from app.core.clock import Clock, wall_clock
 from app.core.errors import (
@@ -210,17 +211,22 @@ async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no 
             config_file=str(path), client_configuration=configuration, persist_config=False
         )
     except Exception as error:  # it raises whatever goes wrong in a file or plugin
-        try:
-            with path.open("rb"):
-                pass  # to it, a file that is not there is an empty one
-        except OSError as unread:
-            raise _mistake(str(path), "", f"cannot be read: {unread.strerror}") from error
-        known = isinstance(error, config.ConfigException) and str(error)
-        message = (
-            f"cannot be used: {error}" if known else f"is not a kubeconfig ({type(error).__name__})"
-        )
-        raise _mistake(str(path), "", message) from error
+        raise _mistake(str(path), "", _why_unusable(path, error)) from error
     return configuration
+
+
+def _why_unusable(path: Path, error: Exception) -> str:
+    try:
+        content = path.read_bytes()  # to the library, a file that is not there is an empty one
+    except OSError as unread:
+        return f"cannot be read: {unread.strerror}"
+    if not content.strip():
+        return "is empty"
+    if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
+        return f"is not well-formed YAML (line {error.problem_mark.line + 1})"
+    if type(error).__name__ == "ConfigException" and str(error):
+        return f"cannot be used: {error}"
+    return f"is not a kubeconfig ({type(error).__name__})"
 
 
 def _mistake(source: str, path: str, message: str) -> ConfigurationError:

@@ -166,12 +166,13 @@ NO_CERTIFICATE = {"certificate-authority-data": "bm90aGluZw=="}
     ("content", "message"),
     [
         (None, "(file): cannot be read: No such file or directory"),
-        ("", "(file): is not a kubeconfig (TypeError)"),
+        ("\n", "(file): is empty"),
         (
             "{}",
             "(file): cannot be used: Invalid kube-config file. Expected key current-context in ",
         ),
-        ("nonsense: [", "(file): is not a kubeconfig (ParserError)"),
+        ("a:\nb: [", "(file): is not well-formed YAML (line 2)"),
+        ("[]", "(file): is not a kubeconfig (TypeError)"),
         (config(cluster=NO_CERTIFICATE), "(file): its certificates cannot be used"),
         (config(cluster={"proxy-url": "http://p"}), "proxy-url: is not supported"),
         (config(cluster={"tls-server-name": "x"}), "tls-server-name: is not supported"),
