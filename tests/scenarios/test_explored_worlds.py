@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 FOUND_IN = {
     "no-confirmation": 0,
     "saved-count-overwritten": 0,
-    "leadership-unheeded": 24,
+    "leadership-unheeded": 12,
     "no-gap-rule": 88,
     "key-left-behind": 1,
     "hold-taken-for-up": 0,
@@ -61,19 +61,19 @@ FOUND_IN = {
     "first-leader-forgotten": 0,
     "swept-away": 0,
     "unsynced-unheeded": 1,
-    "mute-watch-trusted": 6,
+    "mute-watch-trusted": 1,
     "names-counted": 3,
     "pages-counted": 31,
     "internal-path-taken-for-granted": 3,
     "gate-unheeded": 3,
-    "gate-against-everything": 19,
+    "gate-against-everything": 63,
     "relist-forgets-deletions": 14,
     "bookmark-taken-for-event": 2,
     "expired-resumed": 1,
     "lease-without-version": 0,
     "conflict-not-read-again": 24,
     "last-count-kept": 0,
-    "budget-leaks": 14,
+    "budget-leaks": 34,
 }
 """A world of `SEED` in which each planted defect shows; if the simulation has changed, one that comes after it."""
 TRIES = 60
