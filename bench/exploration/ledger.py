@@ -90,6 +90,8 @@ class Ledger:
         """When each request was sent: one that was given up, or cut off, may be carried out later."""
         self._read: dict[tuple[str, int], tuple[bool, bool, str]] = {}
         self._went_down: dict[tuple[str, str], float] = {}
+        self._turned_away: dict[str, tuple[float, float]] = {}
+        """When the seed first and last refused a connection of each process, of those close together."""
         self._behind_at = self._pods_behind_at = float("-inf")
         world.store.subscribe(self._stored)
 
@@ -301,8 +303,17 @@ class Ledger:
         self.paths.connecting(process, namespace, route, self.now)
 
     def refused(self, process: str, namespace: str, route: Route, error: OSError) -> None:
-        """It could not be connected to."""
-        self.paths.refused(process, namespace, route, error, self.now)
+        """It, or the seed, could not be connected to."""
+        if namespace != SEED:
+            self.paths.refused(process, namespace, route, error, self.now)
+            return
+        first, last = self._turned_away.get(process, (self.now, self.now))
+        self._turned_away[process] = (first if self.now - last <= _RETRIED else self.now, self.now)
+
+    def turned_away_since(self, process: str) -> float:
+        """Since when the seed has refused a process again and again; inf if it has not lately."""
+        first, last = self._turned_away.get(process, (math.inf, -math.inf))
+        return first if self.now - last <= _RETRIED else math.inf
 
     def asks(self, process: str, sent: Sent) -> None:
         """A process is about to send this."""

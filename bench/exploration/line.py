@@ -125,7 +125,7 @@ class Watcher(Protocol):
         ...
 
     def refused(self, process: str, namespace: str, route: Route, error: OSError) -> None:
-        """It could not be connected to."""
+        """It, or the seed, could not be connected to."""
         ...
 
 
@@ -183,8 +183,7 @@ class Line(Wiretap):
 
     def refused(self, name: str, route: Route, error: OSError) -> None:
         """It could not be made."""
-        if name != SEED:
-            self.watcher.refused(self.process, name, route, error)
+        self.watcher.refused(self.process, name, route, error)
 
     def connected(self, end: MemoryTransport, name: str, route: Route) -> None:
         """It was made."""

@@ -35,9 +35,11 @@ def _attempts(ledger: Ledger, sending: Sending) -> list[Attempt]:
     return ledger.paths.ended(sending.process, sending.namespace, ledger.now)
 
 
-def _asking(ledger: Ledger, sending: Sending, came: Came, threshold: int) -> list[Attempt]:
+def _asking(
+    ledger: Ledger, sending: Sending, came: Came, threshold: int, since: float | None = None
+) -> list[Attempt]:
     """The external attempts with which a threshold was reached, and which a verdict may rest on."""
-    since = _since(ledger)
+    since = _since(ledger) if since is None else since
     return [
         each
         for each, count in streaks(_attempts(ledger, sending))
@@ -45,13 +47,13 @@ def _asking(ledger: Ledger, sending: Sending, came: Came, threshold: int) -> lis
     ]
 
 
-def _failing(ledger: Ledger, sending: Sending) -> list[Attempt]:
-    return _asking(ledger, sending, Came.NOTHING, ledger.policy.failure_threshold)
+def _failing(ledger: Ledger, sending: Sending, since: float | None = None) -> list[Attempt]:
+    return _asking(ledger, sending, Came.NOTHING, ledger.policy.failure_threshold, since)
 
 
-def _confirmed(ledger: Ledger, sending: Sending) -> list[float]:
+def _confirmed(ledger: Ledger, sending: Sending, since: float | None = None) -> list[float]:
     """When the internal path had answered after one of those."""
-    failing = [each.ended for each in _failing(ledger, sending)]
+    failing = [each.ended for each in _failing(ledger, sending, since)]
     return [
         each.ended
         for each in _attempts(ledger, sending)
@@ -94,14 +96,16 @@ def no_scale_down_without_the_internal_path(ledger: Ledger, sending: Sending) ->
 def no_scale_down_behind_a_closed_gate(ledger: Ledger, sending: Sending) -> str | None:
     """Nothing begins to be scaled down on a verdict that was found while all targets of a gate failed (5).
 
-    A gate of pods is open while it is not known which pods there are.
+    A gate of pods is open while it is not known which pods there are. While the seed refuses connections, a scaling run
+    that has begun sends nothing.
     """
     if not sending.down or ledger.by_hand(sending) is not None:
         return None
     begun = ledger.going_down(sending.process, sending.namespace)
     if begun or ledger.protected(sending.namespace):
         return None  # a gate that closes now ends nothing
-    found = _confirmed(ledger, sending)
+    since = min(_since(ledger), ledger.turned_away_since(sending.process) - READING)
+    found = _confirmed(ledger, sending, since)
     for gate in ledger.paths.gates(sending.process, sending.namespace):
         if gate.of_pods and ledger.pods_unknown():
             continue
