@@ -23,6 +23,7 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.scaling_runs import ScalingRunStatus
+from app.core.model.workloads import Direction
 from app.core.ports import Watched
 from app.prober import messages
 from app.prober.environment import SLOW, ProberEnvironment
@@ -356,6 +357,7 @@ class ShootRunner:
         """Ends a run that overrides now forbid, and probes at once if they changed or the verdict waited for them."""
         before, self._effective = self._effective, self._env.overrides.effective(self.namespace)
         if self._effective != before:
+            self._scaler.await_verdict()
             scaling_run = self._scaler.scaling_run
             if scaling_run is not None and not scaling_run.order.manual:
                 if (hold := self._effective.hold) is not None:
@@ -377,6 +379,8 @@ class ShootRunner:
         """Probes at once if a closed gate had held back a scale-down, and is open now."""
         closed = self._closed_by()
         self._gated = closed or self._gated
+        if closed is not None:
+            self._scaler.await_verdict(Direction.DOWN)
         gated = self._decision is not None and self._decision.reason is VerdictReason.GATED
         if gated and closed is None:
             self.wake()

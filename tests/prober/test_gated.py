@@ -9,6 +9,7 @@ from app.core.model.policy import ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
+from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, Operator
 from tests.support.harness import KCM, MCM, SHOOT, changed
 
@@ -234,3 +235,25 @@ async def test_the_next_probe_comes_at_once_and_decides(by_paths, gate):
     held = by_paths.now
     await by_paths.until(by_paths.writes)
     assert by_paths.now - held == pytest.approx(5.0, abs=0.2)  # one attempt on the external path
+
+
+async def test_a_gate_that_closes_keeps_a_scale_down_back_that_waits_for_the_end_of_a_scale_up(
+    lab, gate
+):
+    slow_mcm = changed(MCM, scale_up=ScalePolicy(1, initial_delay=20.0))
+    harness = await under(lab, gate, dependents=slow_mcm)
+    faults, patches = harness.faults, frozenset({"patch"})
+    with faults.path_cut(SHOOT):
+        await harness.protect()
+        await harness.run(20)
+    await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
+    with faults.path_cut(SHOOT):
+        await harness.run(20)
+        with faults.seed_trouble(Trouble(latency=9.0, verbs=patches)):  # MCM's way up is sent now
+            await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_DOWN)
+            with faults.api_hanging(SHOOT):  # so that no verdict comes before that is answered
+                gate.close()
+                before = harness.world.requests.live(Host.SEED, "patch")
+                await harness.until(lambda: len(harness.told("FlowEnded")) == 2)
+                await harness.run(20)
+                assert harness.world.requests.live(Host.SEED, "patch") == before

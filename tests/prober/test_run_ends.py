@@ -7,17 +7,21 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.core.clock import Clock
+from app.core.model.overrides import Scope
 from app.core.model.policy import DependentPolicy, ScalePolicy
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.workloads import Direction
 from app.prober.rules import candidates
 from app.prober.scaling.run import RunGuard
 from app.simulation.traffic import Host, Trouble
+from tests.prober.people import with_operator
 from tests.support.doubles import before_each_write
 from tests.support.harness import CA, ETCD, KCM, MCM, SHOOT, SLOW_KCM, changed
 
 PATCHES = frozenset({"patch"})
 WITH_ETCD_ONLY = (DependentPolicy(ETCD, ScalePolicy(0), ScalePolicy(0)),)
+SLOW_MCM_UP = changed(MCM, scale_up=ScalePolicy(1, initial_delay=20))
+SLOW_PATCHES = Trouble(latency=9.0, verbs=PATCHES, what=frozenset({"deployments"}))
 
 
 async def waiting_up(harness):
@@ -26,6 +30,14 @@ async def waiting_up(harness):
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
     await harness.run(6)
     assert harness.state() is ShootState.RECOVERING
+
+
+async def down_and_up_again(harness):
+    """Protection was complete for a while, and a scaling run upwards has written KCM."""
+    with harness.faults.path_cut(SHOOT):
+        await harness.protect()
+        await harness.run(20)
+    await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
 
 
 async def test_a_scale_up_verdict_ends_a_run_downwards_and_its_waits_at_once(lab):
@@ -210,15 +222,12 @@ async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothi
 async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(
     lab,
 ):
-    harness = await lab.healthy(dependents=changed(MCM, scale_up=ScalePolicy(1, initial_delay=20)))
+    harness = await lab.healthy(dependents=SLOW_MCM_UP)
     faults = harness.faults
-    with faults.path_cut(SHOOT):
-        await harness.protect()
-        await harness.run(20)
-    await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1)
+    await down_and_up_again(harness)
     with faults.path_cut(SHOOT):
         await harness.run(20)
-        with faults.seed_trouble(Trouble(latency=9.0, verbs=PATCHES)):  # MCM's way up is sent now
+        with faults.seed_trouble(SLOW_PATCHES):  # MCM's way up is sent now
             await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_DOWN)
             with faults.api_down(SHOOT):
                 await harness.until(lambda: harness.reason() is VerdictReason.UNREACHABLE)
@@ -226,6 +235,26 @@ async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verd
                 await harness.run(4)
                 assert harness.reason() is VerdictReason.UNREACHABLE
                 assert harness.world.requests.live(Host.SEED, "patch") == before
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+async def test_a_run_that_waited_for_the_other_one_does_not_begin_under_a_pause_that_came_meanwhile(
+    lab, everyone
+):
+    """A pause of scaling down leaves the run upwards alone whose last request is still on its way."""
+    operator = await with_operator(lab, dependents=SLOW_MCM_UP)
+    await down_and_up_again(operator)
+    faults = operator.faults
+    with faults.path_cut(SHOOT):
+        await operator.run(20)
+        with faults.seed_trouble(SLOW_PATCHES):  # MCM's way up is sent now
+            await operator.until(lambda: operator.decision().verdict is Verdict.SCALE_DOWN)
+            with faults.api_hanging(SHOOT):  # so that no verdict comes before that is answered
+                await operator.pause(Scope.SCALE_DOWN, everyone=everyone)
+                before = operator.world.requests.live(Host.SEED, "patch")
+                await operator.until(lambda: len(operator.told("FlowEnded")) == 2)
+                await operator.run(20)
+                assert operator.world.requests.live(Host.SEED, "patch") == before
 
 
 async def test_the_second_write_of_another_kind_does_not_start_after_leadership_was_lost(lab):

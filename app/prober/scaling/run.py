@@ -491,9 +491,18 @@ class Scaler:
 
     def end_automatic(self, reason: str) -> None:
         """Ends the run under way if a verdict started it; no automatic run starts before the next verdict."""
-        self._wanted = None
+        self.await_verdict()
         if self.scaling_run is not None and not self.scaling_run.order.manual:
             self.scaling_run.guard.end(reason)
+
+    def await_verdict(self, direction: Direction | None = None) -> None:
+        """Called when what the last verdict was judged by has changed: no automatic run starts before the next one.
+
+        One may wait for the end of the run under way, which has a request in flight. With `direction`, only one in that
+        direction is not started.
+        """
+        if direction is None or self._wanted is direction:
+            self._wanted = None
 
     async def stop(self, reason: str, *, forced_too: bool = True) -> None:
         """Ends the run under way; returns when its last request has been answered.
