@@ -303,6 +303,7 @@ class Deletions:
             error = failure
         except (CalledOff, LeadershipLost):
             self._env.records.called_off(pod)
+            self._recovery.called_off(pod, delete)
             return
         except Exception as failure:
             self.failure = failure  # the recovery fails with it

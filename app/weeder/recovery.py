@@ -59,6 +59,8 @@ class RecoveryRunner:
         self._awake = asyncio.Event()
         self._judged_all_at = -math.inf
         self._watch: PodWatch | None = None
+        self._trouble: str | None = None
+        """Why the last watch did not work when it ended; None if it did."""
         self._refusal: Forbidden | None = None
         self._ended: tuple[float, End] | None = None
         self._told_end = False
@@ -106,7 +108,7 @@ class RecoveryRunner:
                 raise error from None
             self._refusal, end = error, End.FORBIDDEN
         finally:
-            self._watch = None
+            self._watch, self._trouble = None, watch.trouble
             self._env.metrics.weeder_watches.dec()
         self.finish(end)
 
@@ -119,17 +121,26 @@ class RecoveryRunner:
         """Ends the recovery; what is still queued is dropped, and reported. Further calls do nothing."""
         if self._ended is not None:
             return
-        now, forbidden = self._env.clock.now(), self._deletions.refusal is not None
-        self._ended, self._phase = (now, end), Phase.ENDED
-        reason = KeepReason.FORBIDDEN if forbidden else KeepReason.DROPPED
-        keep = Keep(reason, "it still waited for its turn when the recovery ended")
+        self._ended, self._phase = (self._env.clock.now(), end), Phase.ENDED
         for name in self.queue.names():
-            self.log.dropped(name, keep, now)
+            self._drop(name)
         self.log.close()
         if self.settled:
             self._tell_end()
         else:
             _ = self._env.tasks.once(self.settle, f"end of weeding {self.begun.key}")
+
+    def called_off(self, pod: PodView, delete: Delete) -> None:
+        """Called when a deletion was called off; after the end nobody judges the pod again, so it is dropped."""
+        if self._ended is not None:
+            self.queue.add(pod, delete, self._env.clock.now())
+            self._drop(pod.name)
+
+    def _drop(self, name: str) -> None:
+        forbidden = self._deletions.refusal is not None
+        reason = KeepReason.FORBIDDEN if forbidden else KeepReason.DROPPED
+        keep = Keep(reason, "it still waited for its turn when the recovery ended")
+        self.log.dropped(name, keep, self._env.clock.now())
 
     def _tell_end(self) -> None:
         if not self._told_end:
@@ -267,7 +278,7 @@ class RecoveryRunner:
     def status(self) -> RecoveryStatus:
         """The recovery as the API shows it."""
         begun, ended = self.begun, self._ended
-        watch = None if self._watch is None else self._watch.trouble
+        watch = self._trouble if self._watch is None else self._watch.trouble
         return RecoveryStatus(
             begun.id,
             begun.key,

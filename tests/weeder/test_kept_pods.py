@@ -112,6 +112,18 @@ async def test_pods_that_were_still_queued_at_the_end_are_shown_as_dropped(slow)
     assert all("waited for its turn" in each.message for each in dropped)
 
 
+async def test_a_pod_whose_deletion_was_about_to_be_sent_at_the_end_is_shown_as_dropped(harness):
+    harness.delay_deletions(5.0)
+    await harness.recover(SCHEDULER)
+    assert harness.recovery().queued == 0
+    _ = await harness.lose()
+    await harness.run(10)
+    assert harness.seed.sent == []
+    assert reasons(harness, SCHEDULER) == [KeepReason.DROPPED]
+    assert harness.recovery().queued == 1
+    assert "1 that were still queued" in harness.told("WeedingEnded")[0].message
+
+
 async def test_pods_that_were_queued_when_the_right_was_found_missing_are_forbidden_too(lab):
     """They have not been asked for: the first of them had the answer for all."""
     harness = lab.control_plane(deletions_a_second=1.0)

@@ -95,6 +95,8 @@ async def test_a_watch_that_never_syncs_ends_with_its_time_and_says_what_it_suff
     assert harness.recovery().phase is Phase.OPENING
     await harness.run(300)
     assert harness.recovery().end is End.COMPLETED
+    assert "no answer (ConnectionCut)" in harness.recovery().trouble, "it found nothing to delete"
+    assert "no answer (ConnectionCut)" in harness.told("WeedingEnded")[0].message
     assert harness.seed.open_watches == 0
     away.lift()
 
