@@ -1,11 +1,17 @@
 """ScaleRequests that people make with kubectl: which are carried out, in which order, and what they hold back."""
 
+import itertools
+
 import pytest
+from structlog.testing import capture_logs
 
 from app.core.model.overrides import API_VERSION
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import VerdictReason
+from app.core.model.scaling_runs import OperationPhase
 from app.core.model.workloads import ResourceRef
+from app.prober.scaling.manual import ShootScaleRequests
+from app.prober.scaling.run import ScalingRun
 from app.simulation.traffic import Trouble
 from tests.prober.people import REQUEST, Operator, newer_version, with_operator
 from tests.support.doubles import SetLeadership
@@ -294,3 +300,42 @@ async def test_a_dry_run_says_again_what_it_would_do_where_that_changes(lab, cap
     said = [line for line in capsys.readouterr().out.splitlines() if "is not carried out" in line]
     assert ["step=wait" in each for each in said] == [True, False]
     assert "step=begin" in said[1]
+
+
+# An unexpected error: nothing may wait for ever for what has failed.
+
+
+async def test_an_unexpected_error_of_a_request_is_reported_and_it_is_looked_at_again(
+    operator, monkeypatch
+):
+    step, steps = ShootScaleRequests._step, itertools.count(1)
+
+    async def fails_once(shoot, request):
+        if next(steps) == 1:
+            raise RuntimeError("a defect")
+        return await step(shoot, request)
+
+    monkeypatch.setattr(ShootScaleRequests, "_step", fails_once)
+    with capture_logs():  # a rendered traceback would cost a second of real time
+        uid = operator.request("Down")
+        await operator.ended(uid, within=60)
+    assert operator.told("RunnerFailed")
+    assert operator.replicas() == (0, 0, 0)
+
+
+async def test_an_unexpected_error_of_a_run_ends_it_and_its_request(operator, monkeypatch):
+    plan, levels = ScalingRun._plan, itertools.count(1)
+
+    def fails_at_the_second_level(run, dependents):
+        if next(levels) == 2:
+            raise RuntimeError("a defect")
+        return plan(run, dependents)
+
+    monkeypatch.setattr(ScalingRun, "_plan", fails_at_the_second_level)
+    with capture_logs() as logged:
+        uid = operator.request("Down", hold="1m")
+        ended = await operator.ended(uid, within=60)
+    assert ended.phase is OperationPhase.CANCELLED
+    assert "RuntimeError" in ended.message
+    assert [each for each in logged if each["event"] == "scaling run failed"]
+    await operator.until(lambda: operator.replicas() == (1, 1, 1), within=300)

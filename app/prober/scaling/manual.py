@@ -479,17 +479,17 @@ class ScaleRequests:
                 if (request.open or request.unended) and namespace not in self._shoots:
                     self._shoots[namespace] = ShootScaleRequests(self, namespace)
                     attend = partial(self._attend, namespace)
-                    _ = self.env.tasks.once(attend, f"scale requests {namespace}")
+                    failed = partial(messages.runner_failed, self.env, namespace)
+                    _ = self.env.tasks.kept(attend, f"scale requests {namespace}", failed)
             # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.
             await happens(self._changed, _RETRY if self._rehearsed else None)
 
     async def _attend(self, namespace: str) -> None:
-        try:
-            await self._shoots[namespace].run()
-        finally:
-            del self._shoots[namespace]
-            if self.registry.runner(namespace) is None:
-                self.registry.release_scaler(namespace)
+        """Attends to the requests of a shoot until nothing is left; called again after an unexpected error."""
+        await self._shoots[namespace].run()
+        del self._shoots[namespace]
+        if self.registry.runner(namespace) is None:
+            self.registry.release_scaler(namespace)
 
     def _wake(self) -> None:
         self._changed.set()

@@ -17,6 +17,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import structlog
+
 from app.core.clock import Clock
 from app.core.model.policy import DependentPolicy, OnFailure
 from app.core.model.probing import Decision, Verdict, VerdictReason
@@ -35,6 +37,8 @@ from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
 from app.prober.rules.scaling import PendingWrites, Plan, Why
 from app.prober.scaling.resource import ResourceRun, RunAborted, ScalingMemory
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -199,8 +203,22 @@ class ScalingRun:
         return self.order.direction
 
     async def run(self) -> ScalingRunStatus:
-        """Scales all levels and waits for their ends; never raises, whatever the seed answers."""
+        """Scales all levels and waits for their ends; an unexpected error ends it, and is logged."""
         tasks: list[asyncio.Task[None]] = []
+        try:
+            await self._scale_levels(tasks)
+        except Exception as error:
+            # Whoever waits for the end has to hear of it: a ScaleRequest holds verdicts back until then.
+            self.guard.end(f"an unexpected error, see the log ({type(error).__name__})")
+            log.exception("scaling run failed", namespace=self.order.namespace, exc_info=error)
+        self._no_more_levels = True
+        if tasks:
+            await asyncio.wait(tasks)
+        self._ended = self._env.clock.now()
+        return self.operation()
+
+    async def _scale_levels(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Starts one level after the other; the task of each resource is added to `tasks`."""
         to_come = self._env.policy.dependents
         if self.direction is Direction.UP and not self.order.manual:
             # After a mass outage, automatic scale-ups start for a few shoots a second (rules 4.3).
@@ -222,11 +240,6 @@ class ScalingRun:
             if self.guard.ended is not None or (stops and any(each.failed for each in begun)):
                 break
             to_come = tuple(each.dependent for level in later for each in level)
-        self._no_more_levels = True
-        if tasks:
-            await asyncio.wait(tasks)
-        self._ended = self._env.clock.now()
-        return self.operation()
 
     def _plan(self, dependents: Iterable[DependentPolicy]) -> scaling.Plan:
         return scaling.plan(
