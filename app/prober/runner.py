@@ -195,8 +195,8 @@ class ShootRunner:
             if outcome.writes:
                 judged, down = self._shoot, outcome.decision.verdict is Verdict.SCALE_DOWN
                 found = await self._probe.live_where_stale(judged, down=down)
-                if isinstance(found, ProbedShoot) and found is not judged:
-                    self._shoot = found
+                if isinstance(found, ProbedShoot) and self._shoot is judged:
+                    self._shoot = found  # unless the watch has told something newer meanwhile
                 outcome = verdict.after_live_read(outcome, judged, found, self._scaler.pending())
             if verdict.needs_confirmation(outcome, reading):
                 # The costly direction. A lagging etcd member or a caching proxy can serve old leases for minutes, so a

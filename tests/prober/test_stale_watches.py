@@ -83,8 +83,10 @@ async def test_so_does_a_process_that_stood_still_until_the_answer_was_there(lab
         assert not harness.writes()
 
 
-async def test_what_the_watch_told_of_a_shoot_during_a_live_read_stays(lab):
-    harness = await stale(lab, "secrets")
+@pytest.mark.parametrize("watch", ["secrets", "clusters"])
+async def test_what_the_watch_told_of_a_shoot_during_a_live_read_stays(lab, watch):
+    """Also where the Cluster itself was read live: the answer may be older than what a watch that is back tells."""
+    harness = await stale(lab, watch)
     runner = harness.prober.registry.runner(SHOOT)
     read_live = runner._probe.live_where_stale
     later: list[Any] = []
