@@ -315,11 +315,20 @@ class ProtectionWatch:
         self._env = environment
         self._namespace = namespace
         self._scaler = scaler
-        self.begins: tuple[float, ...] = ()
-        """When this process began protections of this shoot by itself, within the last hour (rules 4.1, flapping)."""
+        self._begins: tuple[float, ...] = ()
+        self._ours = False
+        """This process began the last protection by itself."""
         self.since: float | None = None
         """When the active protection began; None if protection is not active."""
         self._read()
+
+    @property
+    def begins(self) -> tuple[float, ...]:
+        """When this process began protections of this shoot by itself, within the hour before the active one.
+
+        The active one is the last; if somebody else began that, there are none (rules 4.1, flapping).
+        """
+        return self._begins if self._ours else ()
 
     def note(self, decision: Decision | None) -> None:
         """Reads the dependents again, and reports if protection has begun or ended, with `decision` as the reason."""
@@ -328,8 +337,10 @@ class ProtectionWatch:
         active = self.since is not None
         if active == was or not self._env.leadership.leading:
             return  # a standby keeps `since` up to date, and leaves the report to the leader
-        if active and self._we_scaled_down():
-            self.begins = verdict.began(self.begins, self._env.clock.now())
+        if active:
+            self._ours = self._we_scaled_down()
+            if self._ours:
+                self._begins = verdict.began(self._begins, self._env.clock.now())
         why = "found in the seed" if decision is None else decision.message
         if (run := self._scaler.scaling_run) is not None and run.order.manual:
             why = f"scaled {run.direction} by hand ({run.order.author}: {run.order.reason})"

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.core.model.probing import Verdict, VerdictReason
+from app.core.model.overrides import Scope
+from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.simulation.traffic import Host, Trouble
+from tests.prober.people import DOWN, with_operator
 from tests.support.harness import KCM, SHOOT
 
 LEASES = frozenset({"leases"})
@@ -182,3 +184,17 @@ async def test_a_protection_that_somebody_else_began_is_not_flapping(lab):
         await second.run(30)
     started = len(second.told("FlowStarted"))
     await second.until(lambda: len(second.told("FlowStarted")) > started, within=45)
+
+
+async def test_a_protection_by_hand_is_not_flapping_because_of_our_own_ones_before_it(lab):
+    operator = await with_operator(lab)
+    for _ in range(3):
+        await operator.survive_an_outage()
+        await operator.until(lambda: operator.state() is ShootState.HEALTHY, within=300)
+    await operator.pause(Scope.SCALE_DOWN)
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.reason() is VerdictReason.PAUSED, within=60)
+        begun = await operator.scale(DOWN, hold=0)
+        await operator.ended(begun.id)
+    started = len(operator.told("FlowStarted"))
+    await operator.until(lambda: operator.told("FlowStarted")[started:], within=30)
