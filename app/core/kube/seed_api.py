@@ -39,7 +39,7 @@ from app.core.limits import Bucket
 from app.core.metrics import Metrics
 from app.core.ports import Starting
 from app.core.tasks import happens
-from app.core.tls import no_password
+from app.core.tls import load_chain
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class _Contents:
 
     origin: str
     token: str | None
-    """Empty if the file is, as may be for a moment while it is renewed."""
+    """Empty if its file is, as may be for a moment while it is renewed; None if a client certificate stands for it."""
     trust: tuple[object, ...]
     """What `context` is made of."""
     context: Callable[[], ssl.SSLContext]
@@ -97,7 +97,7 @@ class FileCredentials:
         self, clock: Clock, read: Callable[[], _Contents], first: _Contents, context: ssl.SSLContext
     ) -> None:
         self._clock, self._read, self._contents = clock, read, first
-        self._identity = SeedIdentity(first.origin, context, first.token)
+        self._identity = SeedIdentity(first.origin, context, first.token or None)
         self._read_at = clock.now()
 
     @classmethod
@@ -181,15 +181,24 @@ def _kubeconfig(path: Path) -> _Contents:
             raise _mistake(str(path), key, "is not supported")
     origin = loaded.host.rstrip("/")
     bearer = loaded.api_key.get("BearerToken") or ""
-    # kubernetes_asyncio writes certificates into files
-    ca, certificate, key = loaded.ssl_ca_cert, loaded.cert_file, loaded.key_file
+    # Kept by content: kubernetes_asyncio writes what the kubeconfig holds into files, and a file that the kubeconfig
+    # names rotates under the same name.
+    try:
+        ca, certificate, private_key = (
+            each and Path(each).read_bytes()
+            for each in (loaded.ssl_ca_cert, loaded.cert_file, loaded.key_file)
+        )
+    except OSError as error:
+        raise _mistake(
+            str(path), "", f"names a file that cannot be read: {error.strerror}"
+        ) from error
 
     def context() -> ssl.SSLContext:
         try:
-            made = ssl.create_default_context(cafile=ca)
+            made = ssl.create_default_context(cadata=ca and ca.decode())
             made.minimum_version = ssl.TLSVersion.TLSv1_2
             if certificate:
-                made.load_cert_chain(certificate, key, password=no_password)
+                load_chain(made, certificate + b"\n" + (private_key or b""))
         except (OSError, ValueError) as error:
             raise _mistake(str(path), "", "its certificates cannot be used") from error
         if not loaded.verify_ssl:  # the operator set insecure-skip-tls-verify in this file
@@ -197,8 +206,9 @@ def _kubeconfig(path: Path) -> _Contents:
             made.verify_mode = ssl.CERT_NONE
         return made
 
-    trust = (ca, certificate, key, loaded.verify_ssl, origin)
-    return _Contents(origin, bearer.removeprefix("Bearer ").strip() or None, trust, context)
+    token = bearer.removeprefix("Bearer ").strip()
+    trust = (ca, certificate, private_key, loaded.verify_ssl, origin)
+    return _Contents(origin, None if certificate and not token else token, trust, context)
 
 
 async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no types

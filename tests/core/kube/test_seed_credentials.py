@@ -158,6 +158,74 @@ async def test_the_operators_client_certificate_is_used(tmp_path):
     assert (await credentials.current()).token is None
 
 
+OURS = AUTHORITY.client("one")
+
+
+def files_of(folder, *, ca=AUTHORITY.pem, pair=OURS):
+    """The files that a kubeconfig may name in place of what it holds."""
+    for name, content in (("ca", ca), ("certificate", pair.certificate), ("key", pair.key)):
+        (folder / name).write_bytes(content)
+    user = {"client-certificate": str(folder / "certificate"), "client-key": str(folder / "key")}
+    named = config(
+        cluster={"server": "https://127.0.0.1:6443", "certificate-authority": str(folder / "ca")},
+        user=user,
+    )
+    del named["clusters"][0]["cluster"]["certificate-authority-data"]
+    (folder / "config").write_text(json.dumps(named))
+    return folder / "config"
+
+
+@blocking
+@pytest.mark.parametrize(
+    "rotated",
+    [
+        pytest.param({"ca": Authority.create().pem}, id="the CA"),
+        pytest.param({"pair": AUTHORITY.client("one")}, id="the client certificate"),
+    ],
+)
+async def test_a_certificate_that_rotates_in_a_file_of_its_own_is_used(tmp_path, rotated):
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, files_of(tmp_path))
+    before = await credentials.current()
+    await credentials.refresh()
+    assert (await credentials.current()).context is before.context, "nothing has changed"
+    files_of(tmp_path, **rotated)
+    await credentials.refresh()
+    assert (await credentials.current()).context is not before.context
+
+
+@blocking
+async def test_a_key_whose_certificate_is_still_to_come_leaves_the_last_good_pair(tmp_path):
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, files_of(tmp_path))
+    before, after = await credentials.current(), AUTHORITY.client("one")
+    (tmp_path / "key").write_bytes(after.key)
+    await credentials.refresh()
+    assert (await credentials.current()).context is before.context
+    (tmp_path / "certificate").write_bytes(after.certificate)
+    await credentials.refresh()
+    assert (await credentials.current()).context is not before.context
+
+
+@blocking
+async def test_a_token_file_that_is_just_being_written_leaves_the_last_token(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("t1\n")
+    path = kubeconfig(tmp_path / "config", user={"tokenFile": str(token)})
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    for content, known in (("", "t1"), ("\n", "t1"), ("t2\n", "t2")):
+        token.write_text(content)
+        await credentials.refresh()
+        assert (await credentials.current()).token == known
+
+
+@blocking
+async def test_a_certificate_in_place_of_the_token_ends_the_token(tmp_path):
+    path = kubeconfig(tmp_path / "config")
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    kubeconfig(path, user={"client-certificate-data": CERT, "client-key-data": KEY})
+    await credentials.refresh()
+    assert (await credentials.current()).token is None
+
+
 NO_CERTIFICATE = {"certificate-authority-data": "bm90aGluZw=="}
 
 
