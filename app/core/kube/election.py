@@ -279,6 +279,8 @@ class LeaseElection:
         self._renewed_at: float | None = None
         self._attempts: dict[str, float] = {}
         """When the renewals began that may have arrived though their answers have not, by their `renewTime`."""
+        self._taking = False
+        """Whether we have asked to hold the Lease and do not know yet whether we do."""
         self._released = False
         self._told = (False, False)
         self.trouble: str | None = None
@@ -370,12 +372,11 @@ class LeaseElection:
         """
         self._released, self._renewed_at = True, None
         self._tell()
-        if not self._holds():
+        if not (self._holds() or self._taking):
             return
         try:
             async with asyncio.timeout(_RELEASE_WITHIN):
                 await self._give_back()
-            log.info("leadership released", lease=self._store.name, identity=self._identity)
         except (ClusterError, TimeoutError) as error:
             log.warning(
                 "leadership could not be released",
@@ -384,12 +385,15 @@ class LeaseElection:
             )
 
     async def _give_back(self) -> None:
+        if self._taking:  # it was cancelled in flight, or its answer got lost
+            self._record = await self._store.read(_RELEASE_WITHIN)
         for _ in range(2):
             if self._record is None or not self._holds():
                 return
             nobody = _term(self._record, "", 1.0, self._clock.now(), new=False)
             try:
                 self._record = await self._store.replace(self._record, nobody, _RELEASE_WITHIN)
+                log.info("leadership released", lease=self._store.name, identity=self._identity)
             except Conflict:
                 # a renewal that was cancelled in flight may have arrived nevertheless
                 self._record = await self._store.read(_RELEASE_WITHIN)
@@ -424,7 +428,7 @@ class LeaseElection:
         self._observe(await self._store.read(min(_READ_WITHIN * times.retry_period, within)))
         if not self._may_take():
             return False
-        began = self._clock.now()
+        began, self._taking = self._clock.now(), True
         self._observe(await self._write(began, within))
         self._renewed_at = began
         return True
@@ -451,7 +455,7 @@ class LeaseElection:
             self._tell()
 
     def _observe(self, record: LeaseRecord | None) -> None:
-        self.trouble = None
+        self.trouble, self._taking = None, False
         before, known, now = self._record, self._read, self._clock.now()
         self._record, self._read = record, True
         if record is None:

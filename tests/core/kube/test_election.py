@@ -419,6 +419,21 @@ async def test_release_takes_a_second_at_most_and_raises_nothing(fault):
     assert one.clock.now() - before <= 1.01
 
 
+@pytest.mark.parametrize("how", ["cancelled", "lost"])
+async def test_a_lease_whose_taking_was_not_answered_is_released_if_it_is_ours(how):
+    one = Candidate(Lease({"holderIdentity": "", "leaseDurationSeconds": 1}))
+    if how == "cancelled":
+        one.path.slow = 0.0, 60.0, 0.0
+    else:
+        one.path.fault = "lost"
+    async with running(one):
+        await asyncio.sleep(0.1)
+        assert (one.lease.spec["holderIdentity"], one.leading) == ("a", False)
+    one.path.slow = 0.0, 0.0, 0.0
+    await one.election.release()
+    assert one.lease.spec["holderIdentity"] == ""
+
+
 async def test_what_another_one_holds_is_not_released():
     async with alone(
         {"holderIdentity": "other", "renewTime": "x", "leaseDurationSeconds": 15}
