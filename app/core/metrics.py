@@ -97,6 +97,8 @@ class Metrics:
     def __init__(self, *, per_shoot: bool = True) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._why_off: dict[str, set[str]] = {}
+        """Who says of a feature that it is off."""
         self.sliced: list[SlicedSource] = []
         """Sources that are rendered after the registry, in slices."""
         self.per_shoot = per_shoot
@@ -136,7 +138,7 @@ class Metrics:
             "verb",
             "resource",
         )
-        self.feature_off = self._gauge(
+        self._feature_off = self._gauge(
             "dwd_feature_off",
             "1 for each feature that is off, because it is forbidden or lacks what it needs.",
             "feature",
@@ -164,6 +166,12 @@ class Metrics:
             "When the watch last heard of its server, in seconds since 1970.",
             "kind",
         )
+
+    def feature(self, name: str, *, off: bool, by: str = "itself") -> None:
+        """Says whether a feature is off, as far as `by` knows; it is shown as off while anybody says so."""
+        why = self._why_off.setdefault(name, set())
+        (why.add if off else why.discard)(by)
+        self._feature_off.labels(name).set(1 if why else 0)
 
     def _declare_probing(self) -> None:
         self.probers_active = self._scraped("dwd_probers_active", "Probers running.")

@@ -60,7 +60,7 @@ class PermissionCheck:
         features = {each.feature for each in (*missing, *self.missing) if each.feature}
         for feature in features:
             off = any(each.feature == feature for each in missing)
-            self._metrics.feature_off.labels(feature).set(1 if off else 0)
+            self._metrics.feature(feature, off=off, by="rights")
         self.missing = missing
 
     def _report(self, lacking: Permission) -> None:
@@ -115,7 +115,7 @@ class MeltdownScan:
 
     def _give_up(self, why: str, tell: Callable[..., object]) -> None:
         self.off = why
-        self._metrics.feature_off.labels(self.feature).set(1)
+        self._metrics.feature(self.feature, off=True)
         tell("objects with a meltdown key could not be listed", feature=self.feature, error=why)
 
 

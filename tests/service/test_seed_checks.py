@@ -1,12 +1,15 @@
 """What the process may not do, and what it finds that is not its own: asked, told, and never in the way."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Unreachable
+from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderSlice
 from app.core.metrics import Metrics
 from app.core.ports import Permission
 from app.core.tasks import Tasks
@@ -16,7 +19,8 @@ from app.service.selfview import MeltdownScan, PermissionCheck
 PATCH = Permission("patch", "apps", "deployments", "kube-controller-manager")
 OTHER_PATCH = Permission("patch", "apps", "deployments", "cluster-autoscaler")
 EVENTS = Permission("create", "events.k8s.io", "events", feature="events")
-NEEDED = (PATCH, OTHER_PATCH, EVENTS)
+UPDATE = Permission("update", "discovery.k8s.io", "endpointslices", feature="leader-address")
+NEEDED = (PATCH, OTHER_PATCH, EVENTS, UPDATE)
 
 
 class Seed:
@@ -108,6 +112,31 @@ async def test_a_right_of_one_feature_switches_that_feature_off_with_a_warning(
     seed.denied = ()
     await asyncio.sleep(3600)
     assert metrics.registry.get_sample_value("dwd_feature_off", off) == 0
+
+
+class Slices:
+    """A seed that lets a standby read the leader's address."""
+
+    def __init__(self, metrics):
+        self.clock, self.metrics = Clock.of_loop(), metrics
+
+    async def call(self, _request, _decode):
+        return LeaderSlice({}, ApiEndpoint("10.0.0.1", 8080), exact=True)
+
+
+async def test_a_feature_stays_off_without_its_right_though_what_it_does_now_works(
+    seed, metrics, check, begin, tasks
+):
+    standby = SimpleNamespace(leading=False, subscribe=lambda _: None)
+    own = ApiEndpoint("10.0.0.2", 8080)
+    address = LeaderAddress(cast("Any", Slices(metrics)), "garden", "dwd", own, standby)
+    _ = tasks.shared(address.run, "leader address")
+    off = {"feature": "leader-address"}
+    for denied, shown in (((UPDATE,), 1), ((), 0)):
+        seed.denied = denied
+        await begin(check, 60)
+        assert address.address() == "10.0.0.1:8080"
+        assert metrics.registry.get_sample_value("dwd_feature_off", off) == shown
 
 
 async def test_rights_are_asked_for_hourly_and_what_is_granted_again_is_no_longer_shown(

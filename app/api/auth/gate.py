@@ -94,7 +94,7 @@ async def open_gate(
     decisions = DecisionCounter(metrics)
     if exposure.off is not None:
         log.warning("a feature is off", feature=API_FEATURE, reason=exposure.off)
-        metrics.feature_off.labels(API_FEATURE).set(1)
+        metrics.feature(API_FEATURE, off=True)
     tls, tokens, scraping = None, None, False
     if isinstance(settings, ApiSettings):
         scraping = settings.metrics_auth

@@ -322,7 +322,7 @@ class ReviewService:
         self._rest_until.pop(kind, None)
         self._answered_at[kind] = self._clock.now()
         if self._forbidden.pop(kind, None) is not None and not self._forbidden:
-            self._metrics.feature_off.labels(FEATURE).set(0)
+            self._metrics.feature(FEATURE, off=False)
             log.info("callers are reviewed again", feature=FEATURE)
         answers.note(key, value, self._clock.now())
         return value
@@ -341,7 +341,7 @@ class ReviewService:
         self._ask_again_at = self._clock.now() + FORBIDDEN_FOR
         self._callers.clear()
         self._access.clear()
-        self._metrics.feature_off.labels(FEATURE).set(1)
+        self._metrics.feature(FEATURE, off=True)
 
     def _problem_off(self) -> Problem:
         detail = self.off or ""

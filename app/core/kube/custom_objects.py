@@ -95,7 +95,7 @@ class CustomObjects(Generic[T]):
         self._listeners: list[Callable[[str | None, str], None]] = []
         self._learnt: dict[ObjectKey, tuple[T, bool, float]] = {}
         """Versions that the watch does not show yet: the object, whether it is gone, and since when that is known."""
-        self._feature_off = api.metrics.feature_off.labels(kind.resource.plural)
+        api.metrics.feature(kind.resource.plural, off=False)
         self._was_off: str | None = None
         self._reflector: Reflector[T] = Reflector(
             kind.source,
@@ -230,7 +230,7 @@ class CustomObjects(Generic[T]):
     def _state_changed(self) -> None:
         off, before = self.off, self._was_off
         self._was_off = off
-        self._feature_off.set(int(off is not None))
+        self._api.metrics.feature(self._kind.resource.plural, off=off is not None)
         if off is not None and before is None:
             log.error("a feature is off", feature=self._kind.resource.plural, error=off)
         elif off is None and before is not None:

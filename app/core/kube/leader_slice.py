@@ -120,7 +120,7 @@ class LeaderAddressOff:
     def __init__(self, off: str, metrics: Metrics) -> None:
         """Takes the reason why the feature is off."""
         self.off: str | None = off
-        metrics.feature_off.labels(ADDRESS_FEATURE).set(1)
+        metrics.feature(ADDRESS_FEATURE, off=True)
         log.info("the leader's address is not published", feature=ADDRESS_FEATURE, error=off)
 
     def address(self) -> str | None:
@@ -145,7 +145,7 @@ class LeaderAddress:
         """
         self._api, self._clock, self._own, self._leadership = api, api.clock, own, leadership
         self._where, self._named = (namespace, name), f"EndpointSlice {namespace}/{name}"
-        self._gauge = api.metrics.feature_off.labels(ADDRESS_FEATURE)
+        api.metrics.feature(ADDRESS_FEATURE, off=False)
         self._changed = asyncio.Event()
         self._read: ApiEndpoint | None = None
         self._read_at = float("-inf")
@@ -172,7 +172,7 @@ class LeaderAddress:
                 pause = _CHECK_INTERVAL if isinstance(error, _OFF) else _ASKS_EVERY
             else:
                 self.off = None
-                self._gauge.set(0)
+                self._api.metrics.feature(ADDRESS_FEATURE, off=False)
                 pause = _CHECK_INTERVAL if self._leadership.leading else _ASKS_EVERY
             _ = await happens(self._changed, pause)
 
@@ -217,4 +217,4 @@ class LeaderAddress:
                 "the leader's address is not published", feature=ADDRESS_FEATURE, error=problem
             )
         self.off = problem
-        self._gauge.set(1)
+        self._api.metrics.feature(ADDRESS_FEATURE, off=True)

@@ -53,7 +53,7 @@ class ProbedPods:
             random: spreads retries and the durations of watches.
         """
         self._tasks, self._metrics = tasks, api.metrics
-        self._off = api.metrics.feature_off.labels(PODS_FEATURE)
+        api.metrics.feature(PODS_FEATURE, off=False)
         self._listeners: list[Callable[[str], None]] = []
         self._followed: set[str] = set()
         self._followed_changed = asyncio.Event()
@@ -140,7 +140,7 @@ class ProbedPods:
 
     def _refusal_changed(self) -> None:
         why = self.forbidden
-        self._off.set(0 if why is None else 1)
+        self._metrics.feature(PODS_FEATURE, off=why is not None)
         if why is not None:
             log.error("watching the pods of probes is forbidden", feature=PODS_FEATURE, error=why)
 

@@ -263,7 +263,7 @@ class EventWriter:
         self._failing, self._throttled, self._retry_at = False, False, None
         if self.off is not None:
             self.off = None
-            self._metrics.feature_off.labels(EVENTS_FEATURE).set(0)
+            self._metrics.feature(EVENTS_FEATURE, off=False)
             log.info("Events are written again", feature=EVENTS_FEATURE)
 
     def _refused(self, error: Forbidden) -> None:
@@ -274,7 +274,7 @@ class EventWriter:
                 "Events are forbidden; the feature is off", feature=EVENTS_FEATURE, error=str(error)
             )
         self.off = str(error)
-        self._metrics.feature_off.labels(EVENTS_FEATURE).set(1)
+        self._metrics.feature(EVENTS_FEATURE, off=True)
 
     def _failed(self, namespace: str, error: Exception) -> None:
         """Drops the Event, because actions matter more; logs the first of consecutive losses."""
