@@ -49,6 +49,9 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 READ_AGAIN: Final = 60.0
 """Seconds after which the files are read again: the kubelet renews a token minutes before it expires."""
 
+# Seconds for which a request waits for that: a credential plugin may hang.
+_READ_WITHIN: Final = 3.0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedIdentity:
@@ -99,6 +102,7 @@ class FileCredentials:
         self._clock, self._read, self._contents = clock, read, first
         self._identity = SeedIdentity(first.origin, context, first.token or None)
         self._read_at = clock.now()
+        self._reading: asyncio.Future[None] | None = None
 
     @classmethod
     async def in_cluster(
@@ -135,21 +139,34 @@ class FileCredentials:
         return cls(clock, read, found, await asyncio.to_thread(found.context))
 
     async def current(self) -> SeedIdentity:
-        """Returns the identity, read within the last minute."""
+        """Returns the identity, read within the last minute unless reading takes too long."""
         if self._clock.now() - self._read_at > READ_AGAIN:
+            self._read_at = (
+                self._clock.now()
+            )  # set first: concurrent callers take the current identity
             await self.refresh()
         return self._identity
 
     async def refresh(self) -> None:
-        """Reads the files again at once; keeps the former identity if that fails."""
-        self._read_at = self._clock.now()  # set first: concurrent callers take the current identity
+        """Reads the files again at once; keeps the former identity if that fails, or until it is done."""
+        if self._reading is None or self._reading.done():
+            self._read_at = self._clock.now()
+            # A task of its own: a caller that is cancelled, or waits no longer, does not lose what is read. One at a
+            # time: a credential plugin may hang, each time in another thread.
+            self._reading = asyncio.ensure_future(self._read_again())
+        reading = self._reading
+        if not (await asyncio.wait((reading,), timeout=_READ_WITHIN))[0]:
+            text = f"not read after {_READ_WITHIN:g} s"
+            log.warning("the seed's credentials cannot be read again", error=text)
+
+    async def _read_again(self) -> None:
         before = self._identity
         try:
             found = await asyncio.to_thread(self._read)
             context = before.context
             if found.trust != self._contents.trust:
                 context = await asyncio.to_thread(found.context)
-        except ConfigurationError as error:
+        except (ConfigurationError, OSError) as error:
             log.warning("the seed's credentials cannot be read again", error=str(error))
             return
         token = before.token if found.token == "" else found.token

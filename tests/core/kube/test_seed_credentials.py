@@ -3,14 +3,16 @@
 import asyncio
 import json
 import ssl
+import threading
 
 import pytest
 import structlog
 
-from app.core.clock import Clock
+from app.core.clock import Clock, stopwatch
 from app.core.errors import ConfigurationError
+from app.core.kube import seed_api
 from app.core.kube.seed_api import FileCredentials
-from tests.core.kube.server import AUTHORITY
+from tests.core.kube.server import AUTHORITY, until
 from tests.core.kube.test_kubeconfig import CERT, KEY, config
 from tests.support.certs import Authority
 
@@ -84,6 +86,46 @@ async def test_a_file_that_is_none_leaves_the_last_good_ones(folder, file, conte
     after = await credentials.current()
     assert (after.token, after.context) == ("t1", before.context)
     assert {each["log_level"] for each in logs} == ({"warning"} if warned else set())
+
+
+async def test_reading_that_hangs_holds_up_one_caller_a_minute_and_not_for_long(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(seed_api, "_READ_WITHIN", 0.2)
+    time, free = Time(), threading.Event()
+    found = await FileCredentials.in_cluster(time.clock, ENVIRON, folder)
+    read, readings = found._read, []
+
+    def hangs():
+        readings.append(time.seconds)
+        free.wait(10)
+        return read()
+
+    found._read = hangs
+    (folder / "token").write_text("t2")
+    took = []
+    for seconds in (61, 62, 122, 123):
+        time.seconds = seconds
+        began = stopwatch()
+        assert (await found.current()).token == "t1"
+        took.append(stopwatch() - began)
+    assert [each >= 0.2 for each in took] == [True, False, True, False]
+    assert max(took) < 2
+    assert readings == [61], "one thread, however long it takes"
+    free.set()
+    await found.refresh()
+    assert (await found.current()).token == "t2"
+
+
+async def test_what_a_cancelled_caller_had_read_is_not_lost(folder):
+    time = Time()
+    found = await FileCredentials.in_cluster(time.clock, ENVIRON, folder)
+    (folder / "token").write_text("t2")
+    time.seconds = 61
+    caller = asyncio.ensure_future(found.current())
+    await asyncio.sleep(0)  # it has begun
+    caller.cancel()
+    await until(lambda: found._identity.token == "t2")
 
 
 async def test_a_ca_that_rotates_makes_a_new_context(folder):
