@@ -155,11 +155,12 @@ def _headers(handler: HttpGet) -> CIMultiDict[str]:
 def _following(url: URL, location: str) -> URL | None:
     try:
         following = url.join(URL(location))
-    except ValueError:
+        # some of what is wrong shows only when its parts are asked for
+        if following.scheme not in _SCHEMES or not following.raw_host:
+            return None
+        return following.with_fragment(None).with_user(None)
+    except (ValueError, IndexError):  # IndexError: brackets before an @, and no host behind it
         return None
-    if following.scheme not in _SCHEMES or not following.raw_host:
-        return None
-    return following.with_fragment(None).with_user(None)
 
 
 def _headers_for(

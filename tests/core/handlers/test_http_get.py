@@ -60,7 +60,13 @@ ANSWERS = {
             FAILURE,
             "it redirects to an invalid URL",
         )
-        for to in ("http://[::1", "http://127.0.0.1:99999/", "ftp://127.0.0.1/")
+        for to in (
+            "http://[::1",
+            "http://127.0.0.1:99999/",
+            "ftp://127.0.0.1/",
+            "//[:..a0]",
+            "http://[]@",
+        )
     },
     "half a body": (
         b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
