@@ -141,9 +141,7 @@ class FileCredentials:
     async def current(self) -> SeedIdentity:
         """Returns the identity, read within the last minute unless reading takes too long."""
         if self._clock.now() - self._read_at > READ_AGAIN:
-            self._read_at = (
-                self._clock.now()
-            )  # set first: concurrent callers take the current identity
+            self._read_at = self._clock.now()  # first: others take the current identity meanwhile
             await self.refresh()
         return self._identity
 
@@ -155,7 +153,10 @@ class FileCredentials:
             # time: a credential plugin may hang, each time in another thread.
             self._reading = asyncio.ensure_future(self._read_again())
         reading = self._reading
-        if not (await asyncio.wait((reading,), timeout=_READ_WITHIN))[0]:
+        await asyncio.wait((reading,), timeout=_READ_WITHIN)
+        if reading.done():
+            reading.result()
+        else:
             text = f"not read after {_READ_WITHIN:g} s"
             log.warning("the seed's credentials cannot be read again", error=text)
 
@@ -209,6 +210,8 @@ def _kubeconfig(path: Path) -> _Contents:
         raise _mistake(
             str(path), "", f"names a file that cannot be read: {error.strerror}"
         ) from error
+    if ca == b"":  # it is being written; with no authority at all the system's would be trusted
+        raise _mistake(str(path), "", "the file of its certificate authority is empty")
 
     def context() -> ssl.SSLContext:
         try:

@@ -236,9 +236,13 @@ async def test_a_certificate_that_rotates_in_a_file_of_its_own_is_used(tmp_path,
 
 
 @blocking
-async def test_a_key_whose_certificate_is_still_to_come_leaves_the_last_good_pair(tmp_path):
+async def test_files_that_are_still_being_written_leave_the_last_good_ones(tmp_path):
     credentials = await FileCredentials.of_kubeconfig(Time().clock, files_of(tmp_path))
     before, after = await credentials.current(), AUTHORITY.client("one")
+    (tmp_path / "ca").write_bytes(b"")
+    await credentials.refresh()
+    assert (await credentials.current()).context is before.context, "not the system's authorities"
+    (tmp_path / "ca").write_bytes(AUTHORITY.pem)
     (tmp_path / "key").write_bytes(after.key)
     await credentials.refresh()
     assert (await credentials.current()).context is before.context
