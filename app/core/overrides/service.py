@@ -235,8 +235,11 @@ class OverrideService:
         by: str,
     ) -> bool:
         """Deletes; returns whether the object was there. An earlier attempt whose answer was lost may have done it."""
-        uid, tried = known.id.uid, False
-        self._ended_by[uid] = by
+        uid, tried, done = known.id.uid, False, False
+        before_us = self._ended_by.get(uid)
+        self._ended_by[uid] = (
+            by  # before the request, as the watch may show its end before the answer comes
+        )
         while len(self._ended_by) > _REMEMBERED:
             del self._ended_by[next(iter(self._ended_by))]
 
@@ -253,7 +256,17 @@ class OverrideService:
             found = await objects.read(known.id.namespace, known.id.name)
             return True if found is None or found.id.uid != uid else None
 
-        return await self._write(feature, delete, settled)
+        try:
+            done = await self._write(feature, delete, settled)
+        except UNSURE:
+            done = True  # as far as anybody knows
+            raise
+        finally:
+            if not done:
+                self._ended_by.pop(uid, None)
+                if before_us is not None:
+                    self._ended_by[uid] = before_us
+        return done
 
 
 def _untouched(found: Pause | None, before: Pause | None) -> bool:

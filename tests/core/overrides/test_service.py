@@ -106,6 +106,35 @@ async def test_the_end_of_a_pause_names_what_it_was_and_there_may_be_none(replic
     assert await replica.resume() is None
 
 
+async def test_who_was_not_allowed_to_end_a_pause_is_not_named_as_who_did(replica):
+    pause = await replica.pause()
+    forbidden = Trouble(forbidden=True, verbs=frozenset({"delete"}))
+    with (
+        replica.world.faults.seed_trouble(forbidden),
+        pytest.raises(FeatureUnavailable),
+    ):
+        await replica.service.end_pause(SHOOT, "api", by="mallory")
+    assert replica.service.ended_by(pause.id.uid) is None
+
+
+async def test_who_comes_too_late_to_end_a_pause_is_not_named_as_who_did(replica):
+    pause = await replica.pause()
+    with replica.world.faults.overrides_watch_stalled():
+        replica.world.people.delete("Pause", SHOOT, "api")
+        assert await replica.service.end_pause(SHOOT, "api", by="bob") is None
+    assert replica.service.ended_by(pause.id.uid) is None
+
+
+async def test_who_ends_what_another_has_ended_already_does_not_take_their_place(replica):
+    """A finalizer keeps it, or a watch that lags still shows it."""
+    pause = await replica.pause()
+    with replica.world.faults.overrides_watch_stalled():
+        assert await replica.service.end_pause(SHOOT, "api", by="bob") == pause
+        replica.pauses._learnt.clear()
+        assert await replica.service.end_pause(SHOOT, "api", by="carol") is None
+    assert replica.service.ended_by(pause.id.uid) == "bob"
+
+
 async def test_a_pause_that_kubectl_made_can_be_ended_by_its_name_even_before_the_watch_shows_it(
     replica,
 ):
