@@ -111,8 +111,6 @@ class ShootRunner:
         """The direction that the leases, or the two paths, last asked for."""
         self._vanished = False
         """At the last probe no lease counted any more (`state.vanished`)."""
-        self._contact_at: float | None = None
-        """When the last probe or contact ended, whether it succeeded or not."""
         self._standing_by_since: float | None = None
         """Since when this standby has not probed, as the leader renews its Lease; None while it probes."""
 
@@ -147,8 +145,8 @@ class ShootRunner:
             self._standing_by_since = None
         if now >= probe_at:
             return True
-        if self._contact_at is not None and not self._schedule.failures and not self._rests:
-            contact_at = self._probe.next_contact(self._contact_at, probe_at, self._shoot)
+        if not self._schedule.failures and not self._rests:
+            contact_at = self._probe.next_contact(probe_at, self._shoot)
         if contact_at is not None and contact_at <= now:
             await self._contact()
         else:
@@ -160,7 +158,7 @@ class ShootRunner:
     async def _contact(self) -> None:
         began = self._env.clock.now()
         failure = await self._probe.contact(self._shoot)
-        now = self._contact_at = self._env.clock.now()
+        now = self._env.clock.now()
         if failure is not None:
             self._schedule.failed(failure)
             messages.contact_failed(self._env, self.namespace, failure, now - began)
@@ -252,7 +250,7 @@ class ShootRunner:
         """Passes the decision on to scaler, status and messages, and schedules the next probe."""
         begun, decision = stopwatch(), outcome.decision
         before, self._decision = self._decision, decision
-        self._reading, self._contact_at = reading, reading.ended
+        self._reading = reading
         self._probes += 1
         failure = reading.result if isinstance(reading.result, Failure) else None
         self._vanished = state.vanished(self._last_direction, reading.result, decision)

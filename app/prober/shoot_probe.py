@@ -142,7 +142,7 @@ class ShootProbe(ABC):
         """Called before a standby probes again, after it has rested for so many seconds."""
         return
 
-    def next_contact(self, _last: float, _probe_at: float, _shoot: ProbedShoot, /) -> float | None:
+    def next_contact(self, _probe_at: float, _shoot: ProbedShoot, /) -> float | None:
         """When to make contact, after the last one and before the next probe; None if none is due before that."""
         return None
 
@@ -340,8 +340,10 @@ class LeaseProbe(ShootProbe):
         if rested > shoot.timings.gap:
             self._history, self._contacts = replace(self._history, sent=None), Contacts()
 
-    def next_contact(self, last: float, probe_at: float, shoot: ProbedShoot, /) -> float | None:
-        return schedule.next_contact(last, probe_at, shoot.timings)
+    def next_contact(self, probe_at: float, shoot: ProbedShoot, /) -> float | None:
+        # From when the last one was sent: a slow answer must not make a gap of the distance to the next.
+        last = self._contacts.last
+        return None if last is None else schedule.next_contact(last, probe_at, shoot.timings)
 
     # One probe, within its time.
 

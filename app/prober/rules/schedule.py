@@ -227,11 +227,11 @@ def _needed(total: int, limit: float) -> int:
     return number
 
 
-def next_contact(now: float, probe_at: float, timings: Timings) -> float | None:
-    """When to make contact before the probe at `probe_at`, after a contact or probe at `now`; None if not before it."""
+def next_contact(last: float, probe_at: float, timings: Timings) -> float | None:
+    """When to make contact before the probe at `probe_at`, after a contact that was sent at `last`; None if never."""
     # A grace period of milliseconds must not make a flood of requests.
     every = max(timings.contact_every, AT_LEAST)
-    return now + every if probe_at - now > max(timings.contact_from, every) else None
+    return last + every if probe_at - last > max(timings.contact_from, every) else None
 
 
 # The share of the event loop's time that one shoot may take (threat T18; rules 4.4; docs/decisions/0043).
