@@ -1,4 +1,4 @@
-"""Fair queues: for the event loop's time, and for turns that a caller waits for (`RoundRobin`).
+"""Fair queues: for the event loop's time, and for turns that a caller waits for (`TokenQueue`, `RoundRobin`).
 
 The loop's time is shared among those whose answers take much of it (threats T7, T11).
 
@@ -19,7 +19,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, TypeVar
 
-from app.core.clock import stopwatch
+from app.core.clock import Clock, stopwatch
+from app.core.limits import Bucket
 
 T = TypeVar("T")
 
@@ -164,6 +165,29 @@ class Consumer:
                 resume, value = work.send, (yield awaited)
             except BaseException as error:  # noqa: BLE001 - as above
                 resume, value = work.throw, error
+
+
+# Seconds: a token that is missing only by a rounding error is not waited for again and again at one instant.
+_LEAST_WAIT: Final = 0.001
+
+
+class TokenQueue:
+    """A token bucket whose tokens callers wait for, in the order in which they came."""
+
+    def __init__(self, rate: float, burst: float, clock: Clock) -> None:
+        self._bucket, self._clock = Bucket(rate, burst, clock.now()), clock
+        self._turn = asyncio.Lock()
+
+    def holds(self, tokens: float) -> bool:
+        """Returns whether so many tokens are there, and nobody waits."""
+        waiting = self._turn.locked()
+        return not waiting and self._bucket.seconds_to(tokens, self._clock.now()) <= 0
+
+    async def take(self) -> None:
+        """Takes one token, as soon as there is one; a caller that gives up takes none."""
+        async with self._turn:
+            while not self._bucket.take(now := self._clock.now()):
+                await self._clock.sleep(max(self._bucket.seconds_to(1, now), _LEAST_WAIT))
 
 
 _Queues = OrderedDict[str, deque[asyncio.Future[None]]]

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from app.core.clock import Clock
 from app.core.errors import OperationGone
-from app.core.limits import Bucket
+from app.core.fair_queue import TokenQueue
 from app.core.model.policy import ProberPolicy
 from app.core.model.scaling_runs import ScalingRunStatus
 from app.core.model.workloads import ResourceRef, WorkloadView
@@ -204,7 +204,7 @@ class ProberEnvironment:
     runs_together: float = 0.0
     """The same for the runs of endpoint probes (`rules.probe_worker.first_tick`)."""
     slots: ProbeSlots = field(init=False)
-    scale_ups: Bucket = field(init=False)
+    scale_ups: TokenQueue = field(init=False)
     """A token for each shoot that an automatic scale-up begins for, one by one."""
 
     def dependents(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
@@ -214,4 +214,4 @@ class ProberEnvironment:
 
     def __post_init__(self) -> None:
         self.slots = ProbeSlots(self.clock, endpoint_mode=self.policy.endpoint_mode)
-        self.scale_ups = Bucket(_SCALE_UPS_A_SECOND, 1, self.clock.now())
+        self.scale_ups = TokenQueue(_SCALE_UPS_A_SECOND, 1, self.clock)

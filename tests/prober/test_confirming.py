@@ -103,7 +103,7 @@ async def recurring(lab, turn):
     await harness.until(lambda: "1 of 13" in harness.decision().message)
     good = harness.probes()[-1]
     harness.faults.path_cut(SHOOT)
-    wait = SimpleNamespace(owe=lambda now: max(good + turn - now, 0.0))
+    wait = SimpleNamespace(take=lambda: harness.clock.sleep_until(good + turn))
     harness.environment.scale_ups = wait
     await harness.until(lambda: harness.told("FlowStarted")[1:])
     harness.world.requests.reset()

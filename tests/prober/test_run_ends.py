@@ -208,15 +208,29 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
         assert not harness.writes(KCM)
 
 
+async def others_come_back(harness):
+    """The turns of so many other shoots that the next one waits for 40 s."""
+    others = [asyncio.ensure_future(harness.environment.scale_ups.take()) for _ in range(400)]
+    await harness.run(0)
+    return others
+
+
 async def test_a_scale_up_that_is_ended_while_it_waits_for_its_turn_writes_nothing(harness):
     await harness.survive_an_outage()
-    for _ in range(400):  # many other shoots come back
-        harness.environment.scale_ups.owe(harness.now)
+    _ = await others_come_back(harness)
     await harness.until(lambda: harness.state() is ShootState.RECOVERING)
     harness.leadership.become(leading=False)
     await harness.until(lambda: len(harness.told("FlowEnded")) == 2, within=0.1)
     await harness.run(60)
     assert harness.replicas() == (0, 0, 0)
+
+
+async def test_scale_ups_that_were_ended_while_they_waited_keep_no_other_one_waiting(harness):
+    """A pause of all shoots, for example, that comes and goes after a mass outage."""
+    await harness.survive_an_outage()
+    for each in await others_come_back(harness):
+        each.cancel()
+    await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1, within=20)
 
 
 async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(

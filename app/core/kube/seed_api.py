@@ -31,11 +31,11 @@ from app.core.errors import (
     Throttled,
     Unauthorized,
 )
+from app.core.fair_queue import TokenQueue
 from app.core.kube import kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, Decode, Reply, ResponseLimits
 from app.core.kube.connections import ConnectionPool, Network, RequestedRight, error_of_exception
 from app.core.kube.nesting import shallow
-from app.core.limits import Bucket
 from app.core.metrics import Metrics
 from app.core.ports import Starting
 from app.core.tasks import happens
@@ -273,8 +273,6 @@ URGENT_WITHIN: Final = 5.0
 URGENT_IN_FLIGHT: Final = 50
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
-# Seconds: a token that is missing only by a rounding error is not waited for again and again at one instant.
-_LEAST_WAIT: Final = 0.001
 # Maximum seconds for which an Event waits for the requests of scale-downs to end. An outage of 300 shoots keeps the
 # event loop busy for a second; sending Events at the same time made the first writes three times as late.
 _GIVES_WAY: Final = 1.0
@@ -309,25 +307,6 @@ class Budget(StrEnum):
     def within(self) -> float:
         """The time limit of a request, in seconds."""
         return URGENT_WITHIN if self is Budget.URGENT else WITHIN
-
-
-class TokenQueue:
-    """A token bucket whose tokens callers wait for, in the order in which they came."""
-
-    def __init__(self, rate: float, burst: float, clock: Clock) -> None:
-        self._bucket, self._clock = Bucket(rate, burst, clock.now()), clock
-        self._turn = asyncio.Lock()
-
-    def holds(self, tokens: float) -> bool:
-        """Returns whether so many tokens are there, and nobody waits."""
-        waiting = self._turn.locked()
-        return not waiting and self._bucket.seconds_to(tokens, self._clock.now()) <= 0
-
-    async def take(self) -> None:
-        """Takes one token, as soon as there is one; a caller that gives up takes none."""
-        async with self._turn:
-            while not self._bucket.take(now := self._clock.now()):
-                await self._clock.sleep(max(self._bucket.seconds_to(1, now), _LEAST_WAIT))
 
 
 class _Deep(bytes):

@@ -221,9 +221,10 @@ class ScalingRun:
         """Starts one level after the other; the task of each resource is added to `tasks`."""
         to_come = self._env.policy.dependents
         if self.direction is Direction.UP and not self.order.manual:
-            # After a mass outage, automatic scale-ups start for a few shoots a second (rules 4.3).
+            # After a mass outage, automatic scale-ups start for a few shoots a second (rules 4.3). A run that is ended
+            # while it waits costs the others no turn.
             with suppress(RunAborted):
-                await self.guard.pause(self._env.scale_ups.owe(self._env.clock.now()))
+                await self.guard.unless_ended(self._env.scale_ups.take())
             to_come = to_come if self.guard.ended is None else ()
         while to_come:
             # Each level is planned when it starts, as what is before it may have taken long.

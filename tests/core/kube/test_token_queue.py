@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.core.clock import Clock
-from app.core.kube.seed_api import TokenQueue
+from app.core.fair_queue import TokenQueue
 
 
 async def takers(queue, clock, number):
