@@ -180,12 +180,16 @@ class CustomObjects(Generic[T]):
         """Reads what the watch has not shown for half a minute, for ever."""
         while True:
             await self._clock.sleep(_LOOKED_AT)
-            try:
-                for key, (_, _, at) in tuple(self._learnt.items()):
-                    if self._clock.now() - at > _WATCH_LAGS:
-                        await self._confirm(key)
-            except ClusterError as error:
-                log.debug("not read again", resource=self._kind.resource.plural, error=str(error))
+            for key, (_, _, at) in tuple(self._learnt.items()):
+                if self._clock.now() - at <= _WATCH_LAGS:
+                    continue
+                try:
+                    await self._confirm(key)
+                except (
+                    ClusterError
+                ) as error:  # one that cannot be read does not keep the others from it
+                    plural = self._kind.resource.plural
+                    log.debug("not read again", resource=plural, error=str(error))
 
     async def _confirm(self, key: ObjectKey) -> None:
         before, now = self._learnt.get(key), self._clock.now()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.core.errors import Unreachable
+from app.core.errors import Forbidden, Unreachable
+from app.core.kube.custom_objects import CustomObjects
 from app.core.model.overrides import Scope
 from app.simulation.traffic import Trouble
 from tests.core.overrides.replicas import HOME, OTHER, SHOOT
@@ -103,6 +104,23 @@ async def test_what_we_wrote_and_no_watch_showed_is_gone_in_the_end(replica, hap
     assert replica.acting() is not None
     await replica.run(gone - still)
     assert replica.acting() is None
+
+
+async def test_one_that_cannot_be_read_again_does_not_keep_the_others_from_it(replica, monkeypatch):
+    replica.world.faults.overrides_watch_stalled()
+    await replica.pause(OTHER)
+    await replica.pause(SHOOT)
+    replica.world.people.delete("Pause", SHOOT, "api")
+    read = CustomObjects._get
+
+    async def refuses_one(objects, namespace, *more):
+        if namespace == OTHER:
+            raise Forbidden("get pauses")
+        return await read(objects, namespace, *more)
+
+    monkeypatch.setattr(CustomObjects, "_get", refuses_one)
+    await replica.run(50)
+    assert (replica.acting(OTHER) is None, replica.acting(SHOOT)) == (False, None)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
