@@ -1,11 +1,20 @@
 """How long a stop takes, whatever hangs; on virtual time."""
 
 import asyncio
+from random import Random
 
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.clock import Clock
+from app.core.tasks import Tasks
+from app.realcluster import LEASES
+from app.simulation.builders import World
 from app.simulation.identities import WATCHDOG
+from app.simulation.memory import MemoryPlace
+from app.simulation.process import SimulatedProcess, core_of
+from app.simulation.server import MemoryServers
+from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
 from tests.service.lives import (
     BOTH,
@@ -13,12 +22,13 @@ from tests.service.lives import (
     PROBER,
     SERVICE,
     WEEDER,
+    WEEDING,
     WHOLE,
     Leaving,
     life,
     stopped,
 )
-from tests.support.harness import SHOOT
+from tests.support.harness import GARDENER, SHOOT
 
 DELETES, PATCHES = frozenset({"delete"}), frozenset({"patch"})
 CLUSTER_LIMIT = 0.6
@@ -152,3 +162,33 @@ async def test_the_history_of_a_shoot_goes_with_its_cluster_and_not_before():
         await asyncio.sleep(5)
         assert not history.of(SHOOT)
     await found.service.stop("the test is over")
+
+
+async def test_on_a_slow_seed_the_leases_of_both_loops_are_released_in_the_time_that_there_is():
+    clock = Clock.of_loop()
+    tasks, place = Tasks(clock), MemoryPlace()
+    world = World(clock, tasks, seed=1, place=place)
+    world.add_shoot(SHOOT, nodes=1)
+    process = SimulatedProcess(
+        MemoryServers(world, place),
+        core_of(clock, tasks, Random(1)),
+        name="both loops",
+        user=WATCHDOG,
+        prober=GARDENER,
+        weeder=WEEDING,
+        enable_leader_election=True,
+    )
+
+    def holders():
+        where = process.settings.leader_election_namespace
+        found = (world.store.find(ObjectKey("Lease", where, name)) for name in LEASES.values())
+        return {each["spec"]["holderIdentity"] for each in found if each is not None}
+
+    process.start()
+    await asyncio.sleep(60)
+    assert holders() == {process.adapters.identity}
+    world.faults.seed_trouble(Trouble(latency=0.4, verbs=frozenset({"update"})))
+    async with asyncio.timeout(CLUSTER_LIMIT):
+        await process.adapters.end()
+    assert holders() == {""}
+    await process.kill()
