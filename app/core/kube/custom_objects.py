@@ -185,9 +185,7 @@ class CustomObjects(Generic[T]):
                     continue
                 try:
                     await self._confirm(key)
-                except (
-                    ClusterError
-                ) as error:  # one that cannot be read does not keep the others from it
+                except ClusterError as error:  # the others are read all the same
                     plural = self._kind.resource.plural
                     log.debug("not read again", resource=plural, error=str(error))
 

@@ -237,9 +237,8 @@ class OverrideService:
         """Deletes; returns whether the object was there. An earlier attempt whose answer was lost may have done it."""
         uid, tried, done = known.id.uid, False, False
         before_us = self._ended_by.get(uid)
-        self._ended_by[uid] = (
-            by  # before the request, as the watch may show its end before the answer comes
-        )
+        # Before the request, as the watch may show its end before the answer comes.
+        self._ended_by[uid] = by
         while len(self._ended_by) > _REMEMBERED:
             del self._ended_by[next(iter(self._ended_by))]
 
