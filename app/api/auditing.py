@@ -7,7 +7,7 @@ it. A route adds what only it knows (the state before and after, the caller's re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from starlette.requests import HTTPConnection
@@ -39,14 +39,23 @@ class AuditDraft:
     after: Any = None
 
 
+class Asked(Protocol):
+    """What the caller of a write says in its body or query."""
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def dry_run(self) -> bool: ...
+
+
 def drafted(
     connection: HTTPConnection,
     action: str,
     namespace: str | None = None,
+    asked: Asked | None = None,
     *,
     target: str | None = None,
-    reason: str | None = None,
-    dry_run: bool = False,
 ) -> AuditDraft:
     """The draft of this request, with what its route knows before it does anything; what is only planned is a plan.
 
@@ -54,8 +63,10 @@ def drafted(
     """
     found = getattr(connection.state, "audit", None)
     draft = found if isinstance(found, AuditDraft) else AuditDraft()
-    draft.action = "plan" if dry_run else action
-    draft.namespace, draft.target, draft.reason = namespace, target, reason or None
+    draft.action, draft.namespace, draft.target = action, namespace, target
+    if asked is not None:
+        draft.action = "plan" if asked.dry_run else action
+        draft.reason = asked.reason or None
     return draft
 
 

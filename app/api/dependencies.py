@@ -17,13 +17,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi._compat import ModelField
 from fastapi.datastructures import QueryParams
 from fastapi.dependencies.models import Dependant
-from fastapi.dependencies.utils import request_params_to_args
+from fastapi.dependencies.utils import get_flat_params, request_params_to_args
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from app.api import schemas
+from app.api.auditing import Asked
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.problems import Problem, ProblemType, invalid
@@ -205,13 +206,13 @@ def known_service(found: WeederController, key: ServiceKey) -> ServiceStatus:
 # Dry runs.
 
 
-def refuse_in_dry_run(context: Context) -> None:
+def refuse_in_dry_run(context: Context, asked: Asked) -> None:
     """Refuse a call that would write, in a process that was started with `--dry-run` (rules 1).
 
     Raises:
         Problem: 503.
     """
-    if context.process.dry_run:
+    if context.process.dry_run and not asked.dry_run:
         detail = "this process was started with --dry-run: it reads, judges and plans, but writes nothing"
         raise Problem(ProblemType.DRY_RUN, detail)
 
@@ -228,9 +229,27 @@ Name = Annotated[str, Field(min_length=1, max_length=253)]
 DryRun = Annotated[
     bool, Query(alias="dryRun", description="Only show what would change; write nothing.")
 ]
-"""`dryRun` of a call without a body."""
 OptionalReason = Annotated[Remark, Query()]
-"""The reason of a call without a body."""
+
+
+class AskedInQuery(NamedTuple):
+    """What the caller of a write without a body says."""
+
+    reason: str = ""
+    dry_run: bool = False
+
+
+async def _reason_alone(reason: OptionalReason = "") -> AskedInQuery:
+    return AskedInQuery(reason)
+
+
+async def _asked(*, dry_run: DryRun = False, reason: OptionalReason = "") -> AskedInQuery:
+    return AskedInQuery(reason, dry_run)
+
+
+InQuery = Annotated[AskedInQuery, Depends(_asked)]
+ReasonInQuery = Annotated[AskedInQuery, Depends(_reason_alone)]
+"""Of a call that has no dry run."""
 
 
 # Authorization.
@@ -309,17 +328,13 @@ def _query_fields(dependant: Dependant) -> Iterator[ModelField]:
         yield from _query_fields(inner)
 
 
-def _superfluous(fields: Iterable[ModelField], given: QueryParams) -> Iterator[dict[str, Any]]:
+def _superfluous(fields: list[ModelField], given: QueryParams) -> Iterator[dict[str, Any]]:
     """Query parameters that the route does not have, and those given more than once, as pydantic describes mistakes."""
-    lists: dict[str, bool] = {}
-    """Of each parameter, fields of models included, whether it may be given more than once."""
-    for each in fields:
-        annotation = each.field_info.annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            for name, field in annotation.model_fields.items():
-                lists[field.alias or name] = get_origin(field.annotation) is list
-        else:
-            lists[each.alias] = get_origin(annotation) is list
+    # Of each parameter, fields of models included, whether it may be given more than once.
+    lists = {
+        each.alias: get_origin(each.field_info.annotation) is list
+        for each in get_flat_params(Dependant(query_params=fields))
+    }
     for name in given:
         if name not in lists:
             yield {"loc": ("query", name), "msg": _MESSAGE}

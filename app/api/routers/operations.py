@@ -11,10 +11,9 @@ from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
-    DryRun,
+    InQuery,
     LeadingProber,
     Name,
-    OptionalReason,
     PageKey,
     PageQuery,
     allowed,
@@ -82,14 +81,7 @@ async def scale_shoot(
     author, hold = caller_of(request).name, parse_duration(body.hold)
     spec = ScaleSpec(body.direction, body.reason, author, hold, body.force)
     seen = None if if_match is None else ", ".join(if_match)
-    draft = drafted(
-        request,
-        "scale",
-        namespace,
-        target=str(spec.direction),
-        reason=spec.reason,
-        dry_run=body.dry_run,
-    )
+    draft = drafted(request, "scale", namespace, body, target=str(spec.direction))
     if spec.force:
         await authorize(request, context, Call.FORCE_SCALE)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
@@ -97,7 +89,7 @@ async def scale_shoot(
     if body.dry_run:
         plan = presenting.plan(await prober.scaling_runs.plan(namespace, spec, if_match=seen))
         return JSONResponse(plan.public(), 200, {"ETag": plan.etag})
-    refuse_in_dry_run(context)
+    refuse_in_dry_run(context, body)
     # The hold that acts so far, and the replicas of the dependents as the watches show them.
     hold_before, views = context.overrides.effective(namespace).hold, status.resources.items()
     draft.before = {
@@ -195,33 +187,24 @@ async def cancel_operation(
     context: AnyContext,
     prober: LeadingProber,
     operation: Cancellable,
-    *,
-    dry_run: DryRun = False,
-    reason: OptionalReason = "",
+    asked: InQuery,
 ) -> schemas.Operation | Response:
     """Cancel a manual scaling run: a request already sent is completed, and no other is sent. Its hold ends.
 
     That deletes its ScaleRequest. With `dryRun` the answer names the run, and each resource that it would not come to
     any more.
     """
-    draft = drafted(
-        request,
-        "cancel",
-        operation.namespace,
-        target=operation.id,
-        reason=reason,
-        dry_run=dry_run,
-    )
+    draft = drafted(request, "cancel", operation.namespace, asked, target=operation.id)
     draft.before = _drafted(operation)
     if operation.trigger is Trigger.AUTO:
         detail = "this is an automatic scaling run, which the next verdict would begin again: pause or hold instead"
         raise Problem(ProblemType.CONFLICT, detail)
-    if dry_run:
+    if asked.dry_run:
         if not operation.running:
             detail = f"operation {operation.id} has ended: {operation.phase}"
             raise Problem(ProblemType.CONFLICT, detail)
         return JSONResponse(schemas.Changes(changes=presenting.cancelled(operation)).public())
-    refuse_in_dry_run(context)
+    refuse_in_dry_run(context, asked)
     cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)
     draft.after = _drafted(cancelled)
     return schemas.Operation.of(cancelled)

@@ -6,14 +6,13 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Path, Query, Request, Response
 
 from app.api import presenting, schemas
-from app.api.auditing import drafted
+from app.api.auditing import Asked, drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
-    DryRun,
-    OptionalReason,
+    InQuery,
     PageKey,
     PageQuery,
     allowed,
@@ -127,13 +126,12 @@ class PausesOf:
     async def set(self, body: PauseOrder) -> schemas.Pause | Response:
         """Make the API's Pause or replace it, or say what that would change."""
         request, context, namespace = self._request, self._context, self.namespace
-        draft = drafted(request, "pause", namespace, reason=body.reason, dry_run=body.dry_run)
+        draft = drafted(request, "pause", namespace, body)
         _ = await listed_in_time(context, lambda: context.overrides.synced)
         there = context.api_pause(namespace)
         before = draft.before = self._audited(there)
         covered = await self._covered()
-        if not body.dry_run:
-            refuse_in_dry_run(context)
+        refuse_in_dry_run(context, body)
         if body.scope is Scope.ALL and not body.force:
             refuse_to_strand(covered)
         now = context.process.now()
@@ -154,7 +152,7 @@ class PausesOf:
         draft.before, draft.after = self._audited(change.before), self._shown(change.after)
         return presenting.pause(change.after, namespace)
 
-    async def end(self, reason: str, *, dry_run: bool, name: str | None = None) -> Response:
+    async def end(self, asked: Asked, name: str | None = None) -> Response:
         """End the pause of this name, or say what that would change; without a name the API's own, if there is one.
 
         Raises:
@@ -166,27 +164,26 @@ class PausesOf:
         # The caller chose this text: it may be of any length and content, and must not reach the seed.
         if name is None or is_subdomain(name):
             wanted = name or API_PAUSE
-            draft = drafted(
-                request, "resume", namespace, target=target, reason=reason, dry_run=dry_run
-            )
+            draft = drafted(request, "resume", namespace, asked, target=target)
             _ = await listed_in_time(context, lambda: context.overrides.synced)
             pauses = context.overrides.pauses(namespace)
             there = next((each for each in pauses if each.id.name == wanted), None)
             draft.before = self._audited(there)
             _ = await self._covered()
-            if dry_run:
+            refuse_in_dry_run(context, asked)
+            if asked.dry_run:
                 _refuse_if_off(context, PAUSES)
                 if there is not None:
                     return planned(_object(there), draft.before, None)
             else:
-                refuse_in_dry_run(context)
                 by = caller_of(request).name
                 ended = await context.override_service.end_pause(namespace, wanted, by=by)
                 draft.before = self._audited(ended)
                 if ended is not None:
                     return Response(status_code=204)
         if name is None:
-            return planned("no pause", None, None) if dry_run else Response(status_code=204)
+            done = Response(status_code=204)
+            return planned("no pause", None, None) if asked.dry_run else done
         whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
         raise Problem(ProblemType.NOT_FOUND, f"there is no pause {trimmed(name, 100)} {whose}")
 
@@ -334,11 +331,9 @@ async def pause_shoot(pauses: OfShoot, body: PauseOrder) -> schemas.Pause | Resp
 
 
 @router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED)
-async def resume_shoot(
-    pauses: OfShoot, *, dry_run: DryRun = False, reason: OptionalReason = ""
-) -> Response:
+async def resume_shoot(pauses: OfShoot, asked: InQuery) -> Response:
     """End the pause `api` of a shoot now, if there is one. Its other pauses, and those of all shoots, stay in force."""
-    return await pauses.end(reason, dry_run=dry_run)
+    return await pauses.end(asked)
 
 
 @router.put(
@@ -352,11 +347,9 @@ async def pause_all_shoots(pauses: OfAll, body: PauseOrder) -> schemas.Pause | R
 @router.delete(
     _OF_ALL, status_code=204, dependencies=[allowed(Call.RESUME_ALL)], responses=_PLANNED
 )
-async def resume_all_shoots(
-    pauses: OfAll, *, dry_run: DryRun = False, reason: OptionalReason = ""
-) -> Response:
+async def resume_all_shoots(pauses: OfAll, asked: InQuery) -> Response:
     """End the pause `api` of all shoots now; other pauses of all shoots, and those of single ones, stay in force."""
-    return await pauses.end(reason, dry_run=dry_run)
+    return await pauses.end(asked)
 
 
 @router.get(_LISTED, dependencies=[allowed(Call.READ_SHOOT)])
@@ -376,11 +369,9 @@ async def list_pauses_of_all(
 @router.delete(
     _LISTED + "/{name}", status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED
 )
-async def end_pause(
-    pauses: OfShoot, name: PauseName, *, dry_run: DryRun = False, reason: OptionalReason = ""
-) -> Response:
+async def end_pause(pauses: OfShoot, name: PauseName, asked: InQuery) -> Response:
     """End a pause of a shoot by its name, whoever has made it, by deleting the Pause."""
-    return await pauses.end(reason, dry_run=dry_run, name=name)
+    return await pauses.end(asked, name)
 
 
 @router.delete(
@@ -389,11 +380,9 @@ async def end_pause(
     dependencies=[allowed(Call.RESUME_ALL)],
     responses=_PLANNED,
 )
-async def end_pause_of_all(
-    pauses: OfAll, name: PauseName, *, dry_run: DryRun = False, reason: OptionalReason = ""
-) -> Response:
+async def end_pause_of_all(pauses: OfAll, name: PauseName, asked: InQuery) -> Response:
     """End a pause of all shoots by its name, whoever has made it, by deleting the Pause."""
-    return await pauses.end(reason, dry_run=dry_run, name=name)
+    return await pauses.end(asked, name)
 
 
 # DELETE /api/v1/shoots/{namespace}/hold ends a hold, so that the automatic verdicts of the shoot act again.
@@ -410,25 +399,22 @@ async def end_hold(
     context: AnyContext,
     prober: AnyProber,
     namespace: str,
-    *,
-    dry_run: DryRun = False,
-    reason: OptionalReason = "",
+    asked: InQuery,
 ) -> Response:
     """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
     That deletes the ScaleRequest of the hold that acts; an earlier one may hold verdicts back, too, and acts then. Any
     replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
-    draft = drafted(request, "end-hold", namespace, reason=reason, dry_run=dry_run)
+    draft = drafted(request, "end-hold", namespace, asked)
     draft.before = _audited_hold(context.overrides.effective(namespace).hold)
     known_shoot(prober, namespace)
-    if not dry_run:
-        refuse_in_dry_run(context)
+    refuse_in_dry_run(context, asked)
     await until_listed(context, "ScaleRequests", lambda: context.overrides.synced)
     hold = context.overrides.effective(namespace).hold
     draft.before = _audited_hold(hold)
     held = None if hold is None else context.overrides.request(hold.operation, namespace)
-    if dry_run:
+    if asked.dry_run:
         _refuse_if_off(context, REQUESTS)
         return planned("no hold" if held is None else _object(held), draft.before, None)
     context.override_service.check(REQUESTS)

@@ -7,14 +7,13 @@ from typing import Annotated, Final
 from fastapi import Depends, Header, Query, Request, Response
 
 from app.api import presenting, schemas
-from app.api.auditing import drafted
+from app.api.auditing import Asked, drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
-    DryRun,
-    OptionalReason,
+    InQuery,
     PageKey,
     PageQuery,
     allowed,
@@ -154,18 +153,7 @@ async def ignore_resource(
 
     Any replica accepts it. With `dryRun` nothing is written, and the answer says what would change.
     """
-    author = caller_of(request).name
-    order = IgnoreRequest(
-        resource.namespace,
-        resource.dependent.ref,
-        ignored=True,
-        author=author,
-        reason=body.reason,
-        force=body.force,
-        if_match=resource.if_match,
-        dry_run=body.dry_run,
-    )
-    return await _mark(request, response, context, resource, order)
+    return await _mark(request, response, context, resource, body, ignored=True, force=body.force)
 
 
 @router.delete(
@@ -177,38 +165,37 @@ async def heed_resource(
     request: Request,
     response: Response,
     context: AnyContext,
+    asked: InQuery,
     resource: MeantResource,
-    *,
-    dry_run: DryRun = False,
-    reason: OptionalReason = "",
 ) -> schemas.LiveResource | Response:
     """Remove ignore-scaling, so that the resource is scaled like all others; does nothing if it is not set."""
-    order = IgnoreRequest(
-        resource.namespace,
-        resource.dependent.ref,
-        ignored=False,
-        author=caller_of(request).name,
-        reason=reason or None,
-        if_match=resource.if_match,
-        dry_run=dry_run,
-    )
-    return await _mark(request, response, context, resource, order)
+    return await _mark(request, response, context, resource, asked, ignored=False)
 
 
 async def _mark(
-    request: Request, response: Response, context: Context, resource: Meant, order: IgnoreRequest
+    request: Request,
+    response: Response,
+    context: Context,
+    resource: Meant,
+    asked: Asked,
+    *,
+    ignored: bool,
+    force: bool = False,
 ) -> schemas.LiveResource | Response:
-    draft = drafted(
-        request,
-        "ignore" if order.ignored else "unignore",
-        order.namespace,
-        target=str(order.ref),
-        reason=order.reason,
-        dry_run=order.dry_run,
+    order = IgnoreRequest(
+        resource.namespace,
+        resource.dependent.ref,
+        ignored=ignored,
+        author=caller_of(request).name,
+        reason=asked.reason or None,
+        force=force,
+        if_match=resource.if_match,
+        dry_run=asked.dry_run,
     )
+    action = "ignore" if ignored else "unignore"
+    draft = drafted(request, action, order.namespace, asked, target=str(order.ref))
     draft.before = None if resource.known is None else _audited(resource.known)
-    if not order.dry_run:
-        refuse_in_dry_run(context)
+    refuse_in_dry_run(context, asked)
     before, after = await resource.prober.resources.set_ignored(order)
     if order.dry_run:
         marks = (each.annotations.get(workloads.IGNORE_SCALING) for each in (before, after))

@@ -11,9 +11,9 @@ from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
     LeadingProber,
-    OptionalReason,
     PageKey,
     PageQuery,
+    ReasonInQuery,
     allowed,
     api_router,
     cut,
@@ -119,8 +119,8 @@ async def list_nodes(
         raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
     rows, key = presenting.rows(status), lambda row: PageKey(0.0, row.name)
     page = cut(rows, key, f"nodes {namespace}", query)
-    return schemas.NodeList(
-        items=[schemas.Node.of(each) for each in page.items],
+    return schemas.NodeList.of(
+        page,
         metadata=schemas.NodeMetadata.of(
             page.metadata,
             candidates_as_of=None if status.candidacy is None else status.candidacy.at,
@@ -149,10 +149,10 @@ async def list_history(
     "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
 )
 async def probe_shoot(
-    request: Request, prober: LeadingProber, namespace: str, reason: OptionalReason = ""
+    request: Request, prober: LeadingProber, namespace: str, asked: ReasonInQuery
 ) -> schemas.Look:
     """Probe a shoot now, or as soon as the rules allow: several calls share one probe."""
-    draft = drafted(request, "probe", namespace, reason=reason)
+    draft = drafted(request, "probe", namespace, asked)
     last = known_shoot(prober, namespace).last_probe
     draft.before = {"lastTime": None if last is None else rfc3339(last)}
     look = schemas.Look(at=rfc3339(prober.scaling_runs.probe_now(namespace)))

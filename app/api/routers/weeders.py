@@ -67,9 +67,7 @@ async def list_weeders(
     if fitting < len(page.items):
         shorter = PageQuery(limit=fitting, token=query.token)
         page = cut(chosen, _newest_first, "weeders", shorter)
-    return schemas.WeederList(
-        items=[schemas.Weeder.of(each) for each in page.items], metadata=page.metadata
-    )
+    return schemas.WeederList.of(page)
 
 
 @router.get(_ONE, dependencies=[allowed(Call.READ_SHOOT)])
@@ -103,9 +101,7 @@ async def weed_now(
 
     With `dryRun` nothing begins, and the answer says which recovery would be replaced.
     """
-    draft = drafted(
-        request, "weed", namespace, target=service, reason=body.reason, dry_run=body.dry_run
-    )
+    draft = drafted(request, "weed", namespace, body, target=service)
     key = ServiceKey(namespace, service)
     _ = await listed_in_time(context, lambda: context.overrides.synced)
     before = None
@@ -121,7 +117,7 @@ async def weed_now(
         until = context.process.now() + duration
         after = {"cause": Cause.ASKED, "until": rfc3339(until), "despite": despite}
         return planned(f"recovery of {key}", before, after)
-    refuse_in_dry_run(context)
+    refuse_in_dry_run(context, body)
     author = caller_of(request).name
     begun = weeders.weed_now(key, author=author, reason=body.reason, force=body.force)
     draft.after = {"recovery": begun.id, "force": body.force}
