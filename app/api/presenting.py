@@ -58,9 +58,7 @@ def shoot(
         hold=effective.hold,
         endpoint_probes=probes(endpoints),
         endpoint_probes_total=len(endpoints.probes),
-        gates=[
-            schemas.Gate.of(each) for each in sorted(endpoints.gates, key=lambda gate: gate.name)
-        ],
+        gates=sorted(endpoints.gates, key=lambda gate: gate.name),
     )
 
 
@@ -82,7 +80,7 @@ def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
     )
 
 
-def probes(found: Endpoints) -> list[schemas.EndpointProbe]:
+def probes(found: Endpoints) -> list[EndpointResultView]:
     """The results by name and target; only the worst `MOST`, if there are more: closed gates first, then failures."""
 
     def place(view: EndpointResultView) -> tuple[str, str]:
@@ -91,8 +89,7 @@ def probes(found: Endpoints) -> list[schemas.EndpointProbe]:
     def rank(view: EndpointResultView) -> tuple[bool, int, tuple[str, str]]:
         return not view.closed, _WORST[view.result], place(view)
 
-    worst = sorted(found.probes, key=rank)[:MOST]
-    return [schemas.EndpointProbe.of(each) for each in sorted(worst, key=place)]
+    return sorted(sorted(found.probes, key=rank)[:MOST], key=place)
 
 
 def pause(found: Pause, namespace: str | None) -> schemas.Pause:
@@ -191,7 +188,7 @@ def plan(found: ScalingPlan) -> schemas.Plan:
     """The plan of a scaling run, its levels in ascending order."""
     ordered = sorted(found.steps, key=lambda each: each.level)
     levels = [
-        schemas.PlannedLevel(level=level, steps=[schemas.PlannedStep.of(each) for each in steps])
+        {"level": level, "steps": list(steps)}
         for level, steps in groupby(ordered, key=lambda each: each.level)
     ]
     return schemas.Plan.of(found, levels=levels)

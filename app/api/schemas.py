@@ -670,7 +670,7 @@ class WeederList(Schema):
 class Leader(Schema):
     """The leader of a loop."""
 
-    identity: Annotated[str | None, Example("dwd-7f9")]
+    identity: Annotated[str | None, Example("dwd-7f9"), read_from("leader_identity")]
     address: str | None
 
 

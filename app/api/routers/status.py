@@ -27,7 +27,7 @@ from app.core import log, redaction
 from app.core.config.flags import flag_name, shown_type
 from app.core.config.values import LogLevel
 from app.core.model.endpoints import Effect, EndpointProbeSpec, Exec, HttpGet, Scheme
-from app.core.model.instants import format_duration, rfc3339
+from app.core.model.instants import format_duration
 from app.core.model.policy import DependentPolicy, Loop, ProberPolicy, ScalePolicy
 from app.core.model.probing import ShootState
 from app.core.model.weeding import WeederPolicy
@@ -45,27 +45,19 @@ async def read_status(context: AnyContext) -> schemas.Status:
     if prober is not None and leads(context, Loop.PROBER):  # a standby does not know the states
         found = Counter(each.state for each in prober.shoots.summaries())
         counts = {str(state): found[state] for state in ShootState}
-    return schemas.Status(
-        version=process.version,
-        identity=process.identity,
-        started_at=rfc3339(process.started_at),
+    return schemas.Status.of(
+        process,
         role="leader" if any(each.leading for each in leaders.values()) else "standby",
-        dry_run=process.dry_run,
-        leaders={
-            str(loop): schemas.Leader(identity=each.leader_identity, address=each.address)
-            for loop, each in leaders.items()
-        },
+        leaders={str(loop): each for loop, each in leaders.items()},
         counts=counts,
         pause=None if pause is None else presenting.pause(pause, None),
         features_off=[
             schemas.FeatureOff(feature=name, reason=why)
             for name, why in sorted(process.features_off().items())
         ],
-        missing_permissions=[
-            schemas.MissingPermission.of(each) for each in process.missing_permissions()
-        ],
-        config_warnings=[schemas.ConfigFinding.of(each) for each in process.config_warnings()],
-        found_unconfigured=list(process.found_unconfigured()),
+        missing_permissions=process.missing_permissions(),
+        config_warnings=process.config_warnings(),
+        found_unconfigured=process.found_unconfigured(),
         selectors_without_pods=sorted(process.selectors_without_pods()),
     )
 
