@@ -344,13 +344,13 @@ def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
     shapes = _shapes(draft["components"]["schemas"])
     for each in _PLACEHOLDERS:
         shapes.pop(each, None)
-    problem = ProblemDetails.model_json_schema(by_alias=True, ref_template=_REF)
-    shapes |= problem.pop("$defs", {}) | {ProblemDetails.__name__: problem}
-    # No answer consists of the data of an event, so that the framework does not know their schemas.
-    _, of_events = models_json_schema(
-        [(each, "serialization") for each in _EVENTS], by_alias=True, ref_template=_REF
+    # No route answers with a problem or with the data of an event, so that the framework does not know their schemas.
+    _, others = models_json_schema(
+        [(ProblemDetails, "validation"), *((each, "serialization") for each in _EVENTS)],
+        by_alias=True,
+        ref_template=_REF,
     )
-    shapes = _shapes(of_events["$defs"]) | shapes
+    shapes = _shapes(others["$defs"]) | shapes
     found["components"]["schemas"] = dict(sorted(shapes.items()))
     found["components"]["securitySchemes"] = _SCHEMES
     found["components"]["responses"] = {_named(each): _problem(each) for each in _TOLD}

@@ -99,22 +99,16 @@ def health_router(health: Health) -> APIRouter:
     """Routes for the three paths; `/healthz` is the same as `/livez`, as Deployments use it for restarts."""
     router = APIRouter(tags=["health"], default_response_class=PlainTextResponse)
 
-    async def livez(request: Request) -> PlainTextResponse:
-        """Whether the loops of this process run."""
-        return report("livez", health.live, verbose="verbose" in request.query_params)
-
-    async def readyz(request: Request) -> PlainTextResponse:
-        """Whether the seed has been listed once."""
-        return report("readyz", health.ready, verbose="verbose" in request.query_params)
-
-    async def healthz(request: Request) -> PlainTextResponse:
-        """An alias of livez."""
-        return report("healthz", health.live, verbose="verbose" in request.query_params)
-
-    for path, endpoint in zip(PATHS, (livez, readyz, healthz), strict=True):
-        router.add_api_route(
-            path, endpoint, methods=["GET"], responses=_FAILED, openapi_extra=_VERBOSE
+    def serve(name: str, checks: Sequence[Check], about: str) -> None:
+        @router.get(
+            f"/{name}", name=name, description=about, responses=_FAILED, openapi_extra=_VERBOSE
         )
+        async def answer(request: Request) -> PlainTextResponse:
+            return report(name, checks, verbose="verbose" in request.query_params)
+
+    serve("livez", health.live, "Whether the loops of this process run.")
+    serve("readyz", health.ready, "Whether the seed has been listed once.")
+    serve("healthz", health.live, "An alias of livez.")
     return router
 
 

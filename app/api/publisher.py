@@ -368,7 +368,6 @@ class Publisher:
         self._changed = asyncio.Event()
         self._published: Published | None = None
         """None while nothing is rendered."""
-        self._led: frozenset[Loop] = frozenset()
         self.ready = asyncio.Event()
         """Set while changes are published, which begins when everything has been rendered once: only then can a client
         that knows the newest event resume from it."""
@@ -454,14 +453,14 @@ class Publisher:
         while True:
             await self._listened.wait()
             try:
-                self._led, self._pending = self._leading(), {}
-                self._published = published = Published(self._context, self._led)
+                led, self._pending = self._leading(), {}
+                self._published = published = Published(self._context, led)
                 # What is there at the beginning is not published: it is the state from which streams see changes.
                 everything = {each: IgnoringAuthors() for each in published.everything()}
                 await self._render(published, everything, publish=False)
                 self.ready.set()
                 while self._listeners or self._clock.now() - self._idle_since < _LINGER:
-                    if self._leading() != self._led:
+                    if self._leading() != led:
                         self._broken("another instance leads now, or this one does")
                         break
                     await self._turn(published)

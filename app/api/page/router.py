@@ -17,6 +17,7 @@ from app.api import presenting, schemas
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.dependencies import (
+    MAX_LIMIT,
     AnyContext,
     LeadingProber,
     allowed,
@@ -29,7 +30,6 @@ from app.api.page import actions, site
 from app.api.page.plots import BUCKETS, STEP, Plot, drawn
 from app.api.routers import status
 from app.api.routers.shoots import ShootOrder, sort_key
-from app.core.model.instants import rfc3339
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind, ShootState
 from app.core.model.weeding import ServiceKey
@@ -51,7 +51,6 @@ _MOST_MARKED: Final = 12
 _OPERATIONS: Final = 100
 _SERVICES: Final = 100
 _PODS: Final = 500
-_ENTRIES: Final = 500
 # Columns in the plot of a row, one per minute.
 _HOUR: Final = 60
 _BUCKETS_OF_A_MINUTE: Final = 4
@@ -400,20 +399,19 @@ async def list_audit(
     request: Request, context: AnyContext, namespace: Search = "", caller_name: Search = ""
 ) -> Response:
     """Page of the audit records."""
-    found = [
-        each
-        for each in context.audit.entries()
-        if namespace in {"", each.attempt.namespace} and caller_name in {"", each.attempt.caller}
-    ]
+    wanted = status.AuditQuery(
+        namespace=namespace or None, caller=caller_name or None, limit=MAX_LIMIT
+    )
+    found = await status.list_audit(context, wanted)
     return site.rendered(
         "audit.html",
         context.process,
         **await _common(request, context, "audit"),
         namespace=namespace,
         caller_name=caller_name,
-        total=len(found),
-        since=rfc3339(context.audit.since),
-        entries=[presenting.audit_entry(each) for each in found[:_ENTRIES]],
+        total=found.metadata.total,
+        since=found.metadata.since,
+        entries=found.items,
     )
 
 
