@@ -462,13 +462,14 @@ def context(
     scaling_runs: Any = more.get("scaling_runs") or FakeFlows()
     resources: Any = more.get("resources") or FakeResources()
     endpoints: Any = more.get("endpoints") or FakeEndpoints()
+    authority: Any = more.get("authority") or FakeAuthority()
     process, weeders = process or FakeProcess(), weeders or FakeWeeders()
     shoots = shoots or FakeShoots()
     return Context(
         process,
         overrides,
         overrides,
-        more.get("authority") or FakeAuthority(),
+        authority,
         more.get("audit") or AuditLog(lambda: NOW),
         ProberView(
             shoots,

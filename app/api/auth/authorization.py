@@ -1,7 +1,8 @@
 """Authorization: whether a caller may make a call, by its role or by the seed's RBAC (SubjectAccessReview)."""
 
+import abc
 from enum import Enum, StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from app.api.auth.reviews import ReviewService, Trust
 from app.api.problems import Problem, ProblemType
@@ -102,8 +103,11 @@ _AT_HOME: Final = {Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL, Call.RESUME_ALL, Call.
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 
 
-class AccessAuthority(Protocol):
+class AccessAuthority(abc.ABC):
     """Decides whether a caller may make a call."""
+
+    def __init__(self, decisions: DecisionCounter) -> None:
+        self._decisions = decisions
 
     async def check(
         self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
@@ -119,59 +123,6 @@ class AccessAuthority(Protocol):
         Raises:
             Problem: 403; or 503 or 429 if the seed cannot be asked.
         """
-        ...
-
-    async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
-        """Whether the caller may make this call, for pages that show only permitted actions.
-
-        Does not count as a decision; False also if the seed cannot be asked.
-        """
-        ...
-
-
-class ByRole:
-    """Authority of the modes `token` and `none`, whose callers have a role for all namespaces."""
-
-    def __init__(self, decisions: DecisionCounter) -> None:
-        self._decisions = decisions
-
-    async def check(
-        self,
-        caller: Caller,
-        call: Call,
-        namespace: str = "",
-        *,
-        again: bool = False,  # noqa: ARG002 - a role is nothing that anybody is asked for
-    ) -> None:
-        """Raise a `Problem` (403) unless the caller's role is at least that of the call."""
-        if await self.may(caller, call, namespace):
-            self._decisions.allowed()
-            return
-        has = "has none" if caller.role is None else f"is {caller.role}"
-        why = f"that needs the role {call.role}, but the caller {has}"
-        problem = _denied(caller, call.access(namespace), why)
-        self._decisions.refused(problem)
-        raise problem
-
-    async def may(
-        self,
-        caller: Caller,
-        call: Call,
-        namespace: str = "",  # noqa: ARG002 - a role is for all namespaces
-    ) -> bool:
-        return caller.role is not None and _RANK[caller.role] >= _RANK[call.role]
-
-
-class BySeed:
-    """Authority of the mode `kubernetes`: a SubjectAccessReview for each call, or a remembered answer."""
-
-    def __init__(self, reviews: ReviewService, decisions: DecisionCounter) -> None:
-        self._reviews, self._decisions = reviews, decisions
-
-    async def check(
-        self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
-    ) -> None:
-        """Raise a `Problem` unless the seed allows the call: 403, or 503 and 429 if it cannot be asked."""
         remembered = Trust.STALE if again else Trust.FRESH
         try:
             await self._check(caller, call, namespace, Trust.NOTHING if call.writes else remembered)
@@ -181,12 +132,37 @@ class BySeed:
         self._decisions.allowed()
 
     async def may(self, caller: Caller, call: Call, namespace: str = "") -> bool:
-        """Whether the seed allows the call, or did within the last minute; False if it cannot be asked."""
+        """Whether the caller may make this call, for pages that show only permitted actions.
+
+        Does not count as a decision; False also if the seed cannot be asked.
+        """
         try:
             await self._check(caller, call, namespace, Trust.FRESH)
         except Problem:
             return False
         return True
+
+    @abc.abstractmethod
+    async def _check(self, caller: Caller, call: Call, namespace: str, trust: Trust) -> None:
+        """Raise a `Problem` unless the caller may make this call."""
+
+
+class ByRole(AccessAuthority):
+    """Authority of the modes `token` and `none`, whose callers have a role for all namespaces."""
+
+    async def _check(self, caller: Caller, call: Call, namespace: str, trust: Trust) -> None:  # noqa: ARG002 - nobody is asked about a role
+        if caller.role is None or _RANK[caller.role] < _RANK[call.role]:
+            has = "has none" if caller.role is None else f"is {caller.role}"
+            why = f"that needs the role {call.role}, but the caller {has}"
+            raise _denied(caller, call.access(namespace), why)
+
+
+class BySeed(AccessAuthority):
+    """Authority of the mode `kubernetes`: a SubjectAccessReview for each call, or a remembered answer."""
+
+    def __init__(self, reviews: ReviewService, decisions: DecisionCounter) -> None:
+        super().__init__(decisions)
+        self._reviews = reviews
 
     async def _check(self, caller: Caller, call: Call, namespace: str, trust: Trust) -> None:
         if namespace and not is_label(namespace):
