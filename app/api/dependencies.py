@@ -357,7 +357,7 @@ _MAX_TOKEN: Final = 1_024
 class PageQuery(BaseModel):
     """The part of a list that is asked for; base of the queries of all lists."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = Field(
         DEFAULT_LIMIT, description="The most items to return."

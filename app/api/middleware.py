@@ -384,13 +384,9 @@ def _check_depth(found: object) -> None:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that replays the body that was read, then passes on the server's messages (a disconnect)."""
-    given = False
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return left.pop() if left else await receive()
 
     return replayed

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import structlog
 from fastapi import Depends, Header, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
 from app.api import publisher
@@ -343,9 +343,7 @@ _LAST_EVENT: Final = (
 
 
 class EventQuery(BaseModel):
-    """The filter of a stream; an unknown parameter is an error, so that a misspelt one is not silently ignored."""
-
-    model_config = ConfigDict(extra="forbid")
+    """The filter of a stream."""
 
     namespace: Name | None = Field(
         None, description="Only events of this control plane, and those that concern all."

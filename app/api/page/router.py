@@ -107,10 +107,8 @@ class Rows:
             effective,
             endpoints.gates,
         )
-        known, minute = (
-            self._known.get(namespace),
-            int((now + crc32(namespace.encode()) % 60) // 60),
-        )
+        known = self._known.get(namespace)
+        minute = int((now + crc32(namespace.encode()) % 60) // 60)
         same = known is not None and known.shows == shows
         if known is not None and same and known.minute == minute:
             return known

@@ -161,31 +161,33 @@ class PausesOf:
         request, context, namespace = self._request, self._context, self.namespace
         target = None if name is None else f"Pause/{trimmed(name, 100)}"
         drafted(request, "", target=target)
-        # The caller chose this text: it may be of any length and content, and must not reach the seed.
-        if name is None or is_subdomain(name):
-            wanted = name or API_PAUSE
-            draft = drafted(request, "resume", namespace, asked, target=target)
-            _ = await listed_in_time(context, lambda: context.overrides.synced)
-            pauses = context.overrides.pauses(namespace)
-            there = next((each for each in pauses if each.id.name == wanted), None)
-            draft.before = self._audited(there)
-            _ = await self._covered()
-            refuse_in_dry_run(context, asked)
-            if asked.dry_run:
-                _refuse_if_off(context, PAUSES)
-                if there is not None:
-                    return planned(_object(there), draft.before, None)
-            else:
-                by = caller_of(request).name
-                ended = await context.override_service.end_pause(namespace, wanted, by=by)
-                draft.before = self._audited(ended)
-                if ended is not None:
-                    return Response(status_code=204)
-        if name is None:
-            done = Response(status_code=204)
-            return planned("no pause", None, None) if asked.dry_run else done
-        whose = "of all shoots" if namespace is None else f"of {trimmed(namespace, 100)}"
-        raise Problem(ProblemType.NOT_FOUND, f"there is no pause {trimmed(name, 100)} {whose}")
+        if name is not None and not is_subdomain(name):
+            # The caller chose this text: it may be of any length and content, and must not reach the seed.
+            raise self._unknown(name)
+        wanted = name or API_PAUSE
+        draft = drafted(request, "resume", namespace, asked, target=target)
+        _ = await listed_in_time(context, lambda: context.overrides.synced)
+        pauses = context.overrides.pauses(namespace)
+        ended = next((each for each in pauses if each.id.name == wanted), None)
+        draft.before = self._audited(ended)
+        _ = await self._covered()
+        refuse_in_dry_run(context, asked)
+        if asked.dry_run:
+            _refuse_if_off(context, PAUSES)
+        else:
+            by = caller_of(request).name
+            ended = await context.override_service.end_pause(namespace, wanted, by=by)
+            draft.before = self._audited(ended)
+        if ended is None and name is not None:
+            raise self._unknown(name)
+        if asked.dry_run:
+            return planned("no pause" if ended is None else _object(ended), draft.before, None)
+        return Response(status_code=204)
+
+    def _unknown(self, name: str) -> Problem:
+        whose = "of all shoots" if self.namespace is None else f"of {trimmed(self.namespace, 100)}"
+        detail = f"there is no pause {trimmed(name, 100)} {whose}"
+        return Problem(ProblemType.NOT_FOUND, detail)
 
     async def page(self, query: PageQuery) -> schemas.PauseList:
         """Those in force, the one that acts first; of a shoot those of all shoots, too."""
