@@ -67,15 +67,10 @@ def _leases(status: ShootStatus, policy: ProberPolicy) -> schemas.Leases | None:
     tally = status.tally
     if tally is None or policy.endpoint_mode:
         return None
-    found = tally.candidates
     return schemas.Leases.of(
-        found,
-        as_of=status.read_at,
-        candidates=found.total,
-        candidates_as_of=None if status.candidacy is None else status.candidacy.at,
-        fraction=round(found.expired_fraction, 6),
+        status,
+        fraction=round(tally.candidates.expired_fraction, 6),
         threshold=policy.limit,
-        expiry_after=status.expiry,
         excluded={str(why): number for why, number in sorted(tally.excluded.items())},
     )
 

@@ -333,15 +333,17 @@ class ProbeInfo(Schema):
 class Leases(Schema):
     """The leases of the last probe that ended in a reading."""
 
-    as_of: Annotated[Time | None, Example("2026-11-20T14:10:01Z")]
+    as_of: Annotated[Time | None, Example("2026-11-20T14:10:01Z"), read_from("read_at")]
     """When that probe ended: before `probe.lastTime` if later ones could not read leases."""
-    candidates: Annotated[int, Example(100)]
-    expired: Annotated[int, Example(63)]
-    unknown: int
-    candidates_as_of: Annotated[Time | None, Example("2026-11-20T14:09:56Z")]
+    candidates: Annotated[int, Example(100), read_from("tally.candidates.total")]
+    expired: Annotated[int, Example(63), read_from("tally.candidates.expired")]
+    unknown: Annotated[int, read_from("tally.candidates.unknown")]
+    candidates_as_of: Annotated[
+        Time | None, Example("2026-11-20T14:09:56Z"), read_from("candidacy.at")
+    ]
     fraction: Annotated[float, Example(0.63)]
     threshold: Annotated[float, Example(0.6)]
-    expiry_after: Annotated[GoDuration | None, Example("30s")]
+    expiry_after: Annotated[GoDuration | None, Example("30s"), read_from("expiry")]
     excluded: Annotated[dict[str, int], Example({"NotManaged": 2})]
 
 
