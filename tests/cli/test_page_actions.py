@@ -52,7 +52,7 @@ def found():
     there = [
         *actions.on_all(given),
         *actions.on_shoot(given, given.prober, shoot),
-        *actions.on_services(given, [(NAMESPACE, "kube-apiserver")]),
+        *actions.on_services([(NAMESPACE, "kube-apiserver")]),
     ]
     return [
         pytest.param(each.data(), target, id=f"{each.id}-{number}")

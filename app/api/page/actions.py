@@ -16,7 +16,7 @@ from app.api.context import Context, ProberView
 from app.core.model.callers import Caller
 from app.core.model.overrides import API_PAUSE, ordered
 from app.core.model.scaling_runs import ScalingRunStatus, Trigger
-from app.core.model.weeding import ServiceKey
+from app.core.model.weeding import ServiceKey, ServiceStatus
 
 MOST_PAUSES: Final = 50
 """Most pauses in force that a page shows, and offers to end; anybody with kubectl may make any number."""
@@ -295,21 +295,23 @@ def _ignored(namespace: str, resource: schemas.Resource, command: str) -> Target
 
 
 def _weed(context: Context, namespace: str) -> Iterator[Action]:
-    """Weed the services that the weeder follows in this namespace; nothing if it does not run in this process."""
+    """Weed the services that the weeder follows in this namespace."""
+    targets = tuple(_weeded(*each.key) for each in followed(context, namespace))
+    if targets:
+        yield _weeding("weed", targets)
+
+
+def followed(context: Context, namespace: str) -> list[ServiceStatus]:
+    """The services that the weeder follows in this namespace; none if it does not run in this process."""
     weeders, policy = context.weeders, context.process.configured.weeder
     if weeders is None or policy is None:
-        return
-    followed = [
-        each for each in policy.services if weeders.status(ServiceKey(namespace, each)) is not None
-    ]
-    if followed:
-        yield _weeding("weed", tuple(_weeded(namespace, each) for each in followed))
-
-
-def on_services(context: Context, services: Iterable[tuple[str, str]]) -> list[Action]:
-    """Weed each of these services of the page of the weeder."""
-    if context.weeders is None:
         return []
+    found = (weeders.status(ServiceKey(namespace, each)) for each in policy.services)
+    return [each for each in found if each is not None]
+
+
+def on_services(services: Iterable[tuple[str, str]]) -> list[Action]:
+    """Weed each of these services of the page of the weeder."""
     return [
         _weeding(f"weed-{namespace}-{name}", (_weeded(namespace, name),), f"{namespace}/{name}")
         for namespace, name in services

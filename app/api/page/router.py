@@ -32,11 +32,9 @@ from app.api.routers import status
 from app.api.routers.shoots import ShootOrder, sort_key
 from app.core.model.policy import Loop
 from app.core.model.probing import NoticeKind, ShootState
-from app.core.model.weeding import ServiceKey
 from app.core.overrides.cache import OverrideCache
 from app.prober.rules.state import severity
 from app.prober.status import ShootStatus, ShootSummary
-from app.weeder.controller import WeederController
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -369,8 +367,10 @@ async def list_weeders(request: Request, context: AnyContext, namespace: Search 
             break
         shown.append(schemas.Weeder.of(each))
     if weeders is not None and namespace:
-        shown += _quiet_services(context, weeders, namespace)
-    weed = actions.on_services(context, [(each.namespace, each.service) for each in shown])
+        # Those that have had no recovery can be weeded all the same.
+        quiet = (each for each in actions.followed(context, namespace) if not each.recoveries)
+        shown += map(schemas.Weeder.of, quiet)
+    weed = actions.on_services((each.namespace, each.service) for each in shown)
     return site.rendered(
         "weeders.html",
         context.process,
@@ -380,16 +380,6 @@ async def list_weeders(request: Request, context: AnyContext, namespace: Search 
         services=shown,
         actions=await actions.permitted(context, caller_of(request), weed, namespace),
     )
-
-
-def _quiet_services(
-    context: Context, weeders: WeederController, namespace: str
-) -> list[schemas.Weeder]:
-    """The services of a control plane that have had no recovery: they can be weeded all the same."""
-    policy = context.process.configured.weeder
-    names = () if policy is None else policy.services
-    found = (weeders.status(ServiceKey(namespace, each)) for each in names)
-    return [schemas.Weeder.of(each) for each in found if each is not None and not each.recoveries]
 
 
 @router.get("/audit", dependencies=[allowed(Call.READ_AUDIT)])
