@@ -230,17 +230,14 @@ DryRun = Annotated[
     bool, Query(alias="dryRun", description="Only show what would change; write nothing.")
 ]
 OptionalReason = Annotated[Remark, Query()]
+"""The reason of a call without a body."""
 
 
 class AskedInQuery(NamedTuple):
     """What the caller of a write without a body says."""
 
-    reason: str = ""
+    reason: str
     dry_run: bool = False
-
-
-async def _reason_alone(reason: OptionalReason = "") -> AskedInQuery:
-    return AskedInQuery(reason)
 
 
 async def _asked(*, dry_run: DryRun = False, reason: OptionalReason = "") -> AskedInQuery:
@@ -248,8 +245,6 @@ async def _asked(*, dry_run: DryRun = False, reason: OptionalReason = "") -> Ask
 
 
 InQuery = Annotated[AskedInQuery, Depends(_asked)]
-ReasonInQuery = Annotated[AskedInQuery, Depends(_reason_alone)]
-"""Of a call that has no dry run."""
 
 
 # Authorization.

@@ -1,6 +1,6 @@
 """Manual scaling, its plan, and the scaling runs (`/api/v1/operations`)."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -130,42 +130,40 @@ async def list_operations(
     return schemas.OperationList.of(page)
 
 
-class Permitted:
+def permitted(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, without a public type
     """A dependency: the operation of the path, if the caller may make `call` on its shoot.
 
     An unknown id belongs to no shoot. A caller with the right on all shoots gets 404 for it; any other gets 403, as for
     an operation of a shoot that is not its own, so that nobody finds out by guessing which operations exist.
     """
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
-
-    async def __call__(
-        self,
+    async def found(
         request: Request,
         context: AnyContext,
         prober: LeadingProber,
         name: Annotated[str, Path(alias="id", description="As in `Location` and in the list.")],
     ) -> ScalingRunStatus:
         """Return the operation; raises the errors of `ManualScaling.operation`, and a `Problem` (403, 404)."""
-        found: ScalingRunStatus | None = None
+        operation: ScalingRunStatus | None = None
         gone: OperationGone | NotKnownYet | None = None
         try:
-            found = prober.scaling_runs.operation(name)
+            operation = prober.scaling_runs.operation(name)
         except (OperationGone, NotKnownYet) as error:
             gone = error
-        namespace = "" if found is None else found.namespace
-        await context.authority.check(caller_of(request), self.call, namespace)
+        namespace = "" if operation is None else operation.namespace
+        await authorize(request, context, call, namespace)
         await refuse_unknown(request)
         if gone is not None:
             raise gone
-        if found is None:
+        if operation is None:
             raise Problem(ProblemType.NOT_FOUND, f"there is no operation {trimmed(name, 100)}")
-        return found
+        return operation
+
+    return Depends(found)
 
 
-Readable = Annotated[ScalingRunStatus, Depends(Permitted(Call.READ_SHOOT))]
-Cancellable = Annotated[ScalingRunStatus, Depends(Permitted(Call.CANCEL))]
+Readable = Annotated[ScalingRunStatus, permitted(Call.READ_SHOOT)]
+Cancellable = Annotated[ScalingRunStatus, permitted(Call.CANCEL)]
 
 
 @router.get(_ONE)

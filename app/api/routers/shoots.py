@@ -10,10 +10,11 @@ from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
+    AskedInQuery,
     LeadingProber,
+    OptionalReason,
     PageKey,
     PageQuery,
-    ReasonInQuery,
     allowed,
     api_router,
     cut,
@@ -149,10 +150,10 @@ async def list_history(
     "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
 )
 async def probe_shoot(
-    request: Request, prober: LeadingProber, namespace: str, asked: ReasonInQuery
+    request: Request, prober: LeadingProber, namespace: str, reason: OptionalReason = ""
 ) -> schemas.Look:
     """Probe a shoot now, or as soon as the rules allow: several calls share one probe."""
-    draft = drafted(request, "probe", namespace, asked)
+    draft = drafted(request, "probe", namespace, AskedInQuery(reason))
     last = known_shoot(prober, namespace).last_probe
     draft.before = {"lastTime": None if last is None else rfc3339(last)}
     look = schemas.Look(at=rfc3339(prober.scaling_runs.probe_now(namespace)))
