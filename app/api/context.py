@@ -144,10 +144,10 @@ class Context:
         """The namespace in which a caller needs the right to make this call on a shoot."""
         return self.home if call.at_home else namespace
 
-    def api_pause(self, namespace: str | None) -> Pause | None:
-        """The API's own Pause of a shoot, or of all shoots (None), which may have ended."""
+    def pause(self, namespace: str | None, name: str = API_PAUSE) -> Pause | None:
+        """A Pause of a shoot, or of all shoots (None), by default the API's own; it may have ended."""
         pauses = self.overrides.pauses(namespace)
-        return next((each for each in pauses if each.id.name == API_PAUSE), None)
+        return next((each for each in pauses if each.id.name == name), None)
 
     def has_shoot(self, namespace: str) -> bool:
         """Whether the seed has a shoot with this control plane, as far as the loops of this process know."""

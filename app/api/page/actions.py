@@ -123,7 +123,7 @@ def on_all(context: Context) -> list[Action]:
 
 def _of_pauses(context: Context, namespace: str | None) -> Iterator[Action]:
     """Pause a shoot, or all of them (None); end that pause, and each that somebody made with kubectl."""
-    pause, now = context.api_pause(namespace), context.process.now()
+    pause, now = context.pause(namespace), context.process.now()
     if namespace is None:
         make, change, end = Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL, Call.RESUME_ALL
         suffix, whom, path = "-all", "--all", "/api/v1"

@@ -117,7 +117,7 @@ class PausesOf:
         if self.namespace is None:
             make, change = Call.PAUSE_ALL, Call.CHANGE_PAUSE_ALL
         while True:
-            call = make if self._context.api_pause(self.namespace) is None else change
+            call = make if self._context.pause(self.namespace) is None else change
             if call is self._checked:
                 return
             await authorize(self._request, self._context, call, self.namespace or "")
@@ -128,7 +128,7 @@ class PausesOf:
         request, context, namespace = self._request, self._context, self.namespace
         draft = drafted(request, "pause", namespace, body)
         _ = await listed_in_time(context, lambda: context.overrides.synced)
-        there = context.api_pause(namespace)
+        there = context.pause(namespace)
         before = draft.before = self._audited(there)
         covered = await self._covered()
         refuse_in_dry_run(context, body)
@@ -167,8 +167,7 @@ class PausesOf:
         wanted = name or API_PAUSE
         draft = drafted(request, "resume", namespace, asked, target=target)
         _ = await listed_in_time(context, lambda: context.overrides.synced)
-        pauses = context.overrides.pauses(namespace)
-        ended = next((each for each in pauses if each.id.name == wanted), None)
+        ended = context.pause(namespace, wanted)
         draft.before = self._audited(ended)
         _ = await self._covered()
         refuse_in_dry_run(context, asked)
