@@ -11,6 +11,7 @@ that reconnects within that time can resume from its last event.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from app.api import presenting
@@ -108,8 +109,12 @@ _ORDER: Final = (
 )
 
 
-Authors = dict[bool, str]
-"""Who had resources of a shoot ignored (True), and who had them scaled again (False), as notices named them."""
+@dataclass(slots=True)
+class IgnoringAuthors:
+    """Who had resources of a shoot ignored, and who had them scaled again, as notices named them."""
+
+    ignored_by: str | None = None
+    scaled_again_by: str | None = None
 
 
 class StreamEvent(NamedTuple):
@@ -182,7 +187,7 @@ class Published:
             for name, there in self._known[topic].items():
                 if not _lasts(there):
                     continue
-                event = rendered(Change(topic, name, None, there), {})
+                event = rendered(Change(topic, name, None, there), IgnoringAuthors())
                 if event is not None:
                     yield event
 
@@ -267,7 +272,7 @@ class Published:
         return found
 
 
-def rendered(change: Change, authors: Authors) -> StreamEvent | None:
+def rendered(change: Change, authors: IgnoringAuthors) -> StreamEvent | None:
     """The event about a change; None for a scaling run that is forgotten, or a service that is followed no more."""
     (kind, namespace, _), after = change.topic, change.after
     data: Schema | bytes
@@ -308,7 +313,7 @@ def _lasts(there: object) -> bool:
             return True
 
 
-def _override(change: Change, authors: Authors) -> OverrideChange:
+def _override(change: Change, authors: IgnoringAuthors) -> OverrideChange:
     """The data of its event; a new pause or hold names its own author."""
     after = change.after
     of_kind = change.name in {OverrideKind.PAUSE, OverrideKind.HOLD}
@@ -318,7 +323,7 @@ def _override(change: Change, authors: Authors) -> OverrideChange:
     elif of_kind:
         author = change.ended_by
     else:
-        author = authors.get(after is not None)
+        author = authors.scaled_again_by if after is None else authors.ignored_by
     return OverrideChange(
         namespace=change.topic.namespace,
         kind=kind,
@@ -358,7 +363,7 @@ class Publisher:
         self, context: Context, feed: Feed, clock: Clock, broken: Callable[[str], None]
     ) -> None:
         self._context, self._feed, self._clock, self._broken = context, feed, clock, broken
-        self._pending: dict[Topic, Authors] = {}
+        self._pending: dict[Topic, IgnoringAuthors] = {}
         """Topics that may have changed since the last rendering, with the authors that notices named."""
         self._changed = asyncio.Event()
         self._published: Published | None = None
@@ -395,7 +400,7 @@ class Publisher:
         """Render these topics in the next turn."""
         if self._published is not None:
             for each in topics:
-                self._pending.setdefault(each, {})
+                self._pending.setdefault(each, IgnoringAuthors())
             self._changed.set()
 
     def note(self, notice: Notice) -> None:
@@ -406,11 +411,14 @@ class Publisher:
             case OverrideNotice():
                 of = None if namespace == ALL_SHOOTS else namespace
                 self.signal(shoot, decided := Topic(ChangeKind.OVERRIDE, of))
-                match notice:
-                    case OverrideChanged(
-                        override=OverrideKind.IGNORE_SCALING, author=str(author)
-                    ) if decided in self._pending:
-                        self._pending[decided][notice.action != "EndOverride"] = author
+                if not isinstance(notice, OverrideChanged) or notice.author is None:
+                    return
+                if notice.override == OverrideKind.IGNORE_SCALING and decided in self._pending:
+                    authors = self._pending[decided]
+                    if notice.action == "EndOverride":
+                        authors.scaled_again_by = notice.author
+                    else:
+                        authors.ignored_by = notice.author
             case WeedingNotice():
                 self.signal(Topic(ChangeKind.WEEDER, namespace, notice.service))
             case ScalingNotice():
@@ -448,7 +456,7 @@ class Publisher:
                 led, self._pending = self._leading(), {}
                 self._published = published = Published(self._context, led)
                 # What is there at the beginning is not published: it is the state from which streams see changes.
-                everything: dict[Topic, Authors] = {each: {} for each in published.everything()}
+                everything = {each: IgnoringAuthors() for each in published.everything()}
                 await self._render(published, everything, publish=False)
                 self.ready.set()
                 while self._listeners or self._clock.now() - self._idle_since < _LINGER:
@@ -472,14 +480,14 @@ class Publisher:
         pending, self._pending = self._pending, {}
         self._changed.clear()
         for each in published.running():
-            pending.setdefault(each, {})
+            pending.setdefault(each, IgnoringAuthors())
         await self._render(published, pending)
         await self._clock.sleep(_PAUSE)
 
     async def _render(
         self,
         published: Published,
-        pending: Mapping[Topic, Authors],
+        pending: Mapping[Topic, IgnoringAuthors],
         *,
         publish: bool = True,
     ) -> None:
