@@ -308,8 +308,6 @@ async def test_both_loops_in_one_process_take_the_weeders_lease_after_the_prober
         assert code == 200, ready
         assert list((await status_of(found))["leaders"]) == ["prober", "weeder"]
     assert seed.holders == {PROBER_LEASE: "", WEEDER_LEASE: ""}
-    given_back = [seed.lease(each)["metadata"] for each in (WEEDER_LEASE, PROBER_LEASE)]
-    assert int(given_back[0]["resourceVersion"]) < int(given_back[1]["resourceVersion"])
     assert found.events("info")[-1] == "stopped"
 
 
