@@ -211,6 +211,19 @@ async def test_a_status_that_conflicts_for_ever_is_written_ever_more_seldom(oper
     assert (await operator.done())["phase"] == "Succeeded"
 
 
+async def test_the_hold_of_what_was_ended_by_hand_goes_on_before_the_leader_has_added_the_end(slow):
+    """Its hold is shorter than the time since it was made, and the seed takes a while to write the end."""
+    slow.request("Down", hold="30s")
+    await slow.run(40)
+    with slow.faults.seed_trouble(Trouble(latency=3.0, what=STATUS)):
+        slow.set_status(phase="Cancelled")
+        ended = slow.now
+        await slow.until(lambda: slow.objects()[0]["status"].get("holdUntil"))
+        assert slow.now - ended > 1
+    await slow.until(lambda: len(slow.told("FlowStarted")) == 2, within=60)
+    assert slow.now - ended > 30
+
+
 async def test_to_a_final_phase_written_by_hand_the_leader_adds_the_end(slow):
     slow.request("Down", name="first")
     await slow.run(3)

@@ -234,7 +234,9 @@ def hold_of(request: ScaleRequest, now: float) -> Hold | None:
     verdicts have to act again.
     """
     until = hold_end(request)
-    if until is None or request.deleting or not (request.open or now < until):
+    # Of one that somebody has ended by hand the end is not known before the leader has written it.
+    lasts = request.open or request.unended
+    if until is None or request.deleting or not (lasts or now < until):
         return None
     return Hold(
         request.spec.reason,
