@@ -26,6 +26,7 @@ from app.core.errors import (
     ConfigurationError,
     CredentialRefused,
     Forbidden,
+    Invalid,
     Mistake,
     NotFound,
     Throttled,
@@ -279,6 +280,9 @@ _GIVES_WAY: Final = 1.0
 # A 403 with these words is not a missing right: the namespace is being deleted. The reason follows the name of the
 # namespace, where a long message is cut off.
 _TERMINATING: Final = "unable to create new content in namespace"
+# A 403 with any of these words is of admission, such as a policy or a webhook, and about this one object: RBAC names
+# the user and no object.
+_DENIED: Final = ('" is forbidden: ', "denied the request")
 _LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=WITHIN)
 
 
@@ -464,6 +468,7 @@ class SeedApi:
             Throttled: the seed asks for a pause.
             Forbidden: the right is missing.
             NotFound: the namespace is being deleted, or gone.
+            Invalid: the seed does not admit this Event.
             ClusterError: the Event was not created.
         """
         asked = RequestedRight("create", "events", namespace)
@@ -475,6 +480,8 @@ class SeedApi:
         except Forbidden as refusal:
             if _TERMINATING in str(refusal):
                 raise NotFound(str(refusal), status=refusal.status) from refusal
+            if any(each in str(refusal) for each in _DENIED):
+                raise Invalid(str(refusal), status=refusal.status) from refusal
             raise
 
     async def close(self) -> None:

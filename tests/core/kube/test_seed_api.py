@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import structlog
 
-from app.core.errors import BadAnswer, Forbidden, LeadershipLost, NotFound, Unauthorized
+from app.core.errors import BadAnswer, Forbidden, Invalid, LeadershipLost, NotFound, Unauthorized
 from app.core.kube.client import ApiRequest, WatchSilent
 from app.core.kube.connections import RequestedRight
 from app.core.kube.seed_api import Budget
@@ -241,6 +241,11 @@ NO_RIGHT = (
     'events.events.k8s.io is forbidden: User "dwd" cannot create resource "events" in API group "events.k8s.io" in the '
     'namespace "{namespace}"'
 )
+POLICY = (
+    "events.events.k8s.io \"{name}\" is forbidden: ValidatingAdmissionPolicy 'no-events' with binding 'b' denied "
+    "request: not here"
+)
+WEBHOOK = 'admission webhook "validation.example.org" denied the request: not in {namespace}'
 """As a real API server puts it."""
 
 
@@ -253,9 +258,12 @@ NO_RIGHT = (
             TERMINATING, "w" * 63 + ".66517289c5090.7", LONGEST, NotFound, id="long names"
         ),
         pytest.param(NO_RIGHT, "kube-scheduler.1", GOING, Forbidden, id="any other 403"),
+        # it is about this Event: others are still wanted elsewhere
+        pytest.param(POLICY, "kube-scheduler.1", GOING, Invalid, id="a policy"),
+        pytest.param(WEBHOOK, "kube-scheduler.1", GOING, Invalid, id="a webhook"),
     ],
 )
-async def test_a_namespace_that_is_being_terminated_is_not_found_and_no_missing_right(
+async def test_a_403_that_is_about_a_namespace_or_an_event_is_no_missing_right(
     says, name, namespace, meant
 ):
     message = says.format(name=name, namespace=namespace)
@@ -268,4 +276,4 @@ async def test_a_namespace_that_is_being_terminated_is_not_found_and_no_missing_
             await send_event(api, name, namespace)
     assert type(caught.value) is meant
     assert caught.value.status == 403
-    assert isinstance(caught.value.__cause__, Forbidden) is (meant is NotFound)
+    assert isinstance(caught.value.__cause__, Forbidden) is (meant is not Forbidden)
