@@ -9,11 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-import yaml
-
 from app.core.config.values import FileKind
-from app.core.config.yaml_file import NodeKind, Path_, YamlFile, compose, kind, line_of, read_text
-from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
+from app.core.config.yaml_file import (
+    NodeKind,
+    Path_,
+    YamlFile,
+    compose,
+    kind,
+    line_of,
+    read_text,
+    refused,
+)
+from app.core.errors import ConfigWarning, trimmed
 from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeType
 from app.core.model.instants import format_duration, parse_duration
 from app.core.model.names import LabelSelector, Operator, Requirement, is_port_name
@@ -24,7 +31,7 @@ P = TypeVar("P", ProberPolicy, WeederPolicy)
 Values = dict[str, Any]
 """The plain values of a mapping."""
 
-_FORMS: Final = {FileKind.PROBER: ProberPolicy, FileKind.WEEDER: WeederPolicy}
+_KINDS: Final = {ProberPolicy: FileKind.PROBER, WeederPolicy: FileKind.WEEDER}
 _WEEDER_SIGNS: Final = ("watchDuration", "servicesAndDependantSelectors")
 LEASE_MODE: Final = "kubeConfigSecretName"
 ENDPOINT_MODE: Final = ("internalKubeConfigSecretName", "externalKubeConfigSecretName")
@@ -73,9 +80,7 @@ def parse_prober(
     Raises:
         ConfigurationError: anything in it is wrong; it has all mistakes.
     """
-    file = YamlFile[ProberPolicy](
-        _root(text, source, FileKind.PROBER), ProberPolicy, source, strict=strict
-    )
+    file = _opened(text, source, ProberPolicy, strict=strict)
     _check_mode(file)
     _check_suspect_interval(file)
     _check_dependents(file)
@@ -100,9 +105,7 @@ def parse_weeder(text: str, source: str, *, strict: bool) -> Loaded[WeederPolicy
     Raises:
         ConfigurationError: anything in it is wrong; it has all mistakes.
     """
-    file = YamlFile[WeederPolicy](
-        _root(text, source, FileKind.WEEDER), WeederPolicy, source, strict=strict
-    )
+    file = _opened(text, source, WeederPolicy, strict=strict)
     policy = file.load()
     if advice := long_minimum(policy.min_backoff_remaining):
         file.warn(("minBackoffRemaining",), advice)
@@ -129,31 +132,27 @@ def file_kind(text: str, source: str) -> FileKind:
     Raises:
         ConfigurationError: it is not a single YAML document.
     """
-    given = _given(compose(text, source), FileKind.WEEDER)
-    return FileKind.WEEDER if {*_WEEDER_SIGNS} & {*given} else FileKind.PROBER
-
-
-def _root(text: str, source: str, wanted: FileKind) -> yaml.Node:
-    """Parses the document; refuses a file of the other kind, whose mistakes would be a long list."""
     root = compose(text, source)
-    line = None if root is None else line_of(root)
+    if root is None or kind(root) is not NodeKind.MAPPING:
+        return FileKind.PROBER
+    given = YamlFile(root, WeederPolicy, source, strict=False).values
+    return FileKind.WEEDER if any(key in given for key in _WEEDER_SIGNS) else FileKind.PROBER
+
+
+def _opened(text: str, source: str, form: type[P], *, strict: bool) -> YamlFile[P]:
+    """Parses the document; refuses a file of the other kind, whose mistakes would be a long list."""
+    root, wanted = compose(text, source), _KINDS[form]
     if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else kind(root)
         message = f"must be a mapping with the {wanted}'s keys, and holds {found}"
-        raise ConfigurationError(source, [Mistake(line, "", message)])
-    (other,) = set(FileKind) - {wanted}
-    strange = _given(root, other)
-    if strange and not _given(root, wanted):
-        message = f"is a {other} file (it has {strange[0]}), not a {wanted} file"
-        raise ConfigurationError(source, [Mistake(line, "", message)])
-    return root
-
-
-def _given(root: yaml.Node | None, wanted: FileKind) -> list[str]:
-    """Returns which of the keys a file has, apart from obsolete ones."""
-    if root is None or kind(root) is not NodeKind.MAPPING:
-        return []
-    return list(YamlFile[Any](root, _FORMS[wanted], "", strict=False).values)
+        raise refused(source, message, None if root is None else line_of(root))
+    file = YamlFile(root, form, source, strict=strict)
+    for its_form, other in _KINDS.items():
+        strange = YamlFile[Any](root, its_form, source, strict=False).values
+        if strange and not file.values:
+            message = f"is a {other} file (it has {next(iter(strange))}), not a {wanted} file"
+            raise refused(source, message, line_of(root))
+    return file
 
 
 def _sections(values: Values, key: str) -> Iterator[tuple[int, Values]]:

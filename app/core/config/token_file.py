@@ -14,8 +14,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from app.core.clock import Clock
-from app.core.config.yaml_file import NodeKind, YamlFile, compose, kind, line_of
-from app.core.errors import ConfigurationError, Mistake
+from app.core.config.yaml_file import NodeKind, YamlFile, compose, kind, line_of, refused
 from app.core.files import Reread, read_file, unusable
 from app.core.model.callers import Caller, Role
 from app.core.model.keys import checked
@@ -96,11 +95,9 @@ def parse_tokens(path: Path, content: bytes) -> TokenTable:
         raise unusable(path, f"is not UTF-8 text (byte {error.start})") from None
     root = compose(text, str(path))
     if root is None or kind(root) is not NodeKind.LIST or not root.value:
-        line = None if root is None else line_of(root)
         message = "must be a list of callers, each with name, role and sha256"
-        raise ConfigurationError(str(path), [Mistake(line, "", message)])
-    form = tuple[KnownToken, ...]
-    file = YamlFile[form](root, form, str(path), strict=True, secret=True)
+        raise refused(str(path), message, None if root is None else line_of(root))
+    file = YamlFile(root, tuple[KnownToken, ...], str(path), strict=True, secret=True)
     _refuse_twice(file)
     return TokenTable(file.load())
 

@@ -53,6 +53,7 @@ _WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
 _TRUE: Final = frozenset({"true", "yes", "on"})
 _TAG: Final = "tag:yaml.org,2002:"
+_MERGE: Final = _TAG + "merge"
 
 
 class NodeKind(StrEnum):
@@ -76,7 +77,7 @@ _KINDS: Final = {
     _TAG + "str": NodeKind.STRING,
     _TAG + "timestamp": NodeKind.STRING,  # JSON, which Kubernetes reads YAML as, has no times
     _TAG + "value": NodeKind.STRING,
-    _TAG + "merge": NodeKind.STRING,
+    _MERGE: NodeKind.STRING,
     _TAG + "seq": NodeKind.LIST,
     _TAG + "map": NodeKind.MAPPING,
 }
@@ -119,15 +120,17 @@ def compose(text: str, source: str) -> yaml.Node | None:
         _check_bounds(yaml.parse(text, Loader=yaml.CSafeLoader), source)
         return yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
-        line = None if error.problem_mark is None else error.problem_mark.line + 1
         of_an_anchor = " of an anchor" if error.problem == "second occurrence" else ""
-        raise _refused(source, line, f"is not YAML: {error.problem}{of_an_anchor}") from error
+        message = trimmed(f"is not YAML: {error.problem}{of_an_anchor}")
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        raise refused(source, message, line) from error
     except (yaml.YAMLError, UnicodeError) as error:
-        raise _refused(source, None, f"is not YAML: {str(error).splitlines()[0]}") from error
+        raise refused(source, trimmed(f"is not YAML: {str(error).splitlines()[0]}")) from error
 
 
-def _refused(source: str, line: int | None, message: str) -> ConfigurationError:
-    return ConfigurationError(source, [Mistake(line, "", trimmed(message))])
+def refused(source: str, message: str, line: int | None = None) -> ConfigurationError:
+    """Returns the error for a file that is unusable as a whole."""
+    return ConfigurationError(source, [Mistake(line, "", message)])
 
 
 def _check_bounds(events: Iterable[yaml.Event], source: str) -> None:
@@ -169,7 +172,7 @@ def _check_bounds(events: Iterable[yaml.Event], source: str) -> None:
             wrong = f"stands for more than {MAX_VALUES} values"
         if wrong is not None:
             line = None if event.start_mark is None else event.start_mark.line + 1
-            raise _refused(source, line, wrong)
+            raise refused(source, trimmed(wrong), line)
 
 
 def read_text(path: Path) -> str:
@@ -183,14 +186,13 @@ def read_text(path: Path) -> str:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         reason = getattr(error, "strerror", None) or str(error)
-        raise _refused(str(path), None, f"cannot be read: {reason}") from error
+        raise refused(str(path), f"cannot be read: {reason}") from error
     if len(content) > MAX_BYTES:
-        raise _refused(str(path), None, f"is larger than {MAX_BYTES} bytes")
+        raise refused(str(path), f"is larger than {MAX_BYTES} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"is not UTF-8 text (byte {error.start})"
-        raise _refused(str(path), None, message) from error
+        raise refused(str(path), f"is not UTF-8 text (byte {error.start})") from error
 
 
 # What a type says of the YAML that it is made of.
@@ -205,12 +207,11 @@ def _adapter(form: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a type, or a tupl
 def keys_of(form: type) -> Mapping[str, object]:
     """Returns the type of each key that a record has in a file."""
     hints = get_type_hints(form, include_extras=True)
-    found = {}
-    for each in fields(form):
-        given = [it.alias for it in _annotations(hints[each.name]) if isinstance(it, FieldInfo)]
-        alias = next(filter(None, given), None)
-        found[alias or to_camel(each.name)] = hints[each.name]
-    return found
+    types = {each.name: hints[each.name] for each in fields(form)}
+    return {
+        FieldInfo.from_annotation(type_).alias or to_camel(name): type_
+        for name, type_ in types.items()
+    }
 
 
 def _annotations(kind: object) -> tuple[object, ...]:
@@ -256,11 +257,12 @@ class FileLocation(NamedTuple):
     path: str
     """Such as `dependentResourceInfos[1].ref.name`; empty for the file itself."""
     line: int
+    node: yaml.Node | None = None
+    """What is there; None if nothing is."""
 
-    def key(self, name: str, line: int | None = None) -> "FileLocation":
-        """Returns the place of a key within this one."""
-        path = f"{self.path}.{name}" if self.path else name
-        return FileLocation(path, self.line if line is None else line)
+    def inside(self, step: str, line: int) -> "FileLocation":
+        """Returns a place within this one, such as `.name` or `[1]`."""
+        return FileLocation((self.path + step).removeprefix("."), line)
 
 
 class YamlFile(Generic[T]):
@@ -279,14 +281,15 @@ class YamlFile(Generic[T]):
         self._source, self._strict, self._secret = source, strict, secret
         self._mistakes: list[Mistake] = []
         self._warnings: list[ConfigWarning] = []
-        self._nodes: dict[Path_, yaml.Node] = {}
         self._places: dict[Path_, FileLocation] = {}
         self.values: Any = self._plain(root, form, (), FileLocation("", line_of(root)))
 
     def place(self, path: Path_) -> FileLocation:
         """Returns the place of a value, or where it would be."""
-        found = self._places.get(path)
-        return self.place(path[:-1]).key(str(path[-1])) if found is None else found
+        if (found := self._places.get(path)) is not None:
+            return found
+        above = self.place(path[:-1])
+        return above.inside(f".{path[-1]}", above.line)
 
     def repeated(self, found: Iterable[tuple[Hashable, Path_]]) -> Iterator[tuple[Path_, Path_]]:
         """Yields the path of what has the identity of something before it, and the path of the first such."""
@@ -314,7 +317,7 @@ class YamlFile(Generic[T]):
             record = _adapter(self._form).validate_python(self.values)
         except ValidationError as error:
             for each in error.errors(include_url=False):
-                self._record(each["loc"], each["type"], each.get("ctx", {}))
+                self._refuse(each["loc"], each["type"], each.get("ctx", {}))
         if record is None or self._mistakes:
             raise ConfigurationError(self._source, sorted(self._mistakes, key=_order))
         return record
@@ -331,50 +334,46 @@ class YamlFile(Generic[T]):
 
     # Nodes to values.
 
-    def _plain(self, node: yaml.Node, kind_: object, path: Path_, place: FileLocation) -> object:
-        self._nodes[path], self._places[path] = node, place
-        form = _form(kind_)
+    def _plain(self, node: yaml.Node, type_: object, path: Path_, place: FileLocation) -> object:
+        """Returns the value of a node, and remembers its place; an error of type is left to pydantic."""
+        self._places[path] = place._replace(node=node)
+        form = _form(type_)
         inner = get_args(form)
         match kind(node):
-            case NodeKind.MAPPING if is_dataclass(form) and isinstance(form, type):
-                return self._record_of(node, form, path)
+            case NodeKind.MAPPING if isinstance(form, type) and is_dataclass(form):
+                return self._record(node, form, path)
             case NodeKind.MAPPING if get_origin(form) is abc.Mapping:
                 return self._data(node, inner[1], path)
             case NodeKind.MAPPING:
                 return {}
             case NodeKind.LIST:
+                each_type = inner[0] if inner else None
                 return [
                     self._plain(
-                        each,
-                        inner[0] if inner else None,
-                        (*path, index),
-                        FileLocation(f"{place.path}[{index}]", line_of(each)),
+                        each, each_type, (*path, index), place.inside(f"[{index}]", line_of(each))
                     )
                     for index, each in enumerate(node.value)
                 ]
             case _:
                 return _scalar(node)
 
-    def _record_of(self, node: yaml.Node, form: type, path: Path_) -> dict[str, object]:
+    def _record(self, node: yaml.Node, form: type, path: Path_) -> dict[str, object]:
         """Returns the values of a mapping with known keys, which match in any case; null counts as absent."""
         keys, found = keys_of(form), dict[str, object]()
         obsolete: tuple[str, ...] = getattr(form, "OBSOLETE", ())
         same: Callable[[str], str] = str if self._secret else str.lower
         names = {same(name): name for name in (*keys, *obsolete)}
-        base = self._places[path]
 
-        def place_of(key: str, line: int) -> FileLocation:
+        def named(key: str) -> tuple[str, str]:
             name = names.get(same(key))
-            if name is None and self._secret:
-                return FileLocation(base.path, line)
-            return base.key(name or trimmed(key, _SHOWN), line)
+            unknown = "" if self._secret else f".{trimmed(key, _SHOWN)}"
+            return (same(key), unknown) if name is None else (name, f".{name}")
 
-        for lowered, (key, value) in self._entries(node, path, same, place_of).items():
-            name, place = names.get(lowered), place_of(key.value, line_of(key))
-            if name is None:
-                self._unknown(place, key.value, form)
-            elif name in obsolete:
+        for name, (place, value) in self._entries(node, self._places[path], named).items():
+            if name in obsolete:
                 self._warn(place, "is obsolete and has no effect; remove it")
+            elif name not in keys:
+                self._unknown(place, name, form)
             elif kind(value) is NodeKind.NULL:
                 self._places[*path, name] = place
             else:
@@ -392,76 +391,78 @@ class YamlFile(Generic[T]):
         refused = self._strict or getattr(form, "CLOSED", False)
         (self._note if refused else self._warn)(place, message)
 
-    def _data(self, node: yaml.Node, value: object, path: Path_) -> dict[str, object]:
+    def _data(self, node: yaml.Node, type_: object, path: Path_) -> dict[str, object]:
         """Returns the values of a mapping whose keys are the operator's, and whose case counts."""
-        base, brackets = self._places[path], not is_dataclass(_form(value))
+        # A label has dots in it: as Kubernetes writes it.
+        step = ".{}" if is_dataclass(_form(type_)) else "[{}]"
 
-        def place_of(key: str, line: int) -> FileLocation:
-            key = trimmed(key, _SHOWN)
-            if brackets:  # a label has dots in it: as Kubernetes writes it
-                return FileLocation(f"{base.path}[{key}]", line)
-            return base.key(key, line)
+        def named(key: str) -> tuple[str, str]:
+            return key, step.format(trimmed(key, _SHOWN))
 
         return {
-            name: self._plain(inner, value, (*path, name), place_of(name, line_of(key)))
-            for name, (key, inner) in self._entries(node, path, str, place_of).items()
+            name: self._plain(value, type_, (*path, name), place)
+            for name, (place, value) in self._entries(node, self._places[path], named).items()
         }
 
     def _entries(
-        self,
-        node: yaml.Node,
-        path: Path_,
-        same: Callable[[str], str],
-        place_of: Callable[[str, int], FileLocation],
-    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Returns key and value by normalized key; merged entries (`<<`) never replace the mapping's own."""
-        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        merges: list[tuple[yaml.Node, yaml.Node]] = []
-        base = self._places[path]
+        self, node: yaml.Node, base: FileLocation, named: Callable[[str], tuple[str, str]]
+    ) -> dict[str, tuple[FileLocation, yaml.Node]]:
+        """Returns place and value of each key; merged entries (`<<`) never replace the mapping's own.
+
+        Args:
+            node: the mapping.
+            base: where it is.
+            named: makes of a key its name, by which it is known again, and its step in a path.
+        """
+        found: dict[str, tuple[FileLocation, yaml.Node]] = {}
+        merges: list[tuple[FileLocation, yaml.Node]] = []
         for key, value in node.value:
             line = line_of(key)
-            if key.tag == _TAG + "merge":
+            if key.tag == _MERGE:
+                place = base.inside(".<<", line)
                 if merges:
-                    first = line_of(merges[0][0])
-                    self._note(base.key("<<", line), f"is given twice, first on line {first}")
-                merges.append((key, value))
+                    self._note(place, f"is given twice, first on line {merges[0][0].line}")
+                merges.append((place, value))
             elif kind(key) is not NodeKind.STRING:
                 message = f"a key must be a string, not {describe(key)}"
-                self._note(FileLocation(base.path, line), message)
-            elif (normalized := same(key.value)) in found:
-                first = line_of(found[normalized][0])
-                self._note(place_of(key.value, line), f"is given twice, first on line {first}")
+                self._note(base.inside("", line), message)
             else:
-                found[normalized] = (key, value)
-        for _, merge in merges:
+                name, step = named(key.value)
+                place = base.inside(step, line)
+                if name in found:
+                    self._note(place, f"is given twice, first on line {found[name][0].line}")
+                found.setdefault(name, (place, value))
+        for place, merge in merges:
             for each in merge.value if isinstance(merge, yaml.SequenceNode) else [merge]:
                 if isinstance(each, yaml.MappingNode):
-                    found = self._entries(each, path, same, place_of) | found
+                    found = self._entries(each, base, named) | found
                 else:
                     message = f"must be a mapping or a list of mappings, not {describe(each)}"
-                    self._note(base.key("<<", line_of(merge)), message)
+                    self._note(place._replace(line=line_of(merge)), message)
         return found
 
     # Errors to mistakes.
 
-    def _record(self, path: Path_, error: str, context: Mapping[str, Any]) -> None:
+    def _refuse(self, path: Path_, error: str, context: Mapping[str, Any]) -> None:
+        """Records an error of pydantic as a mistake of what is at its path."""
         if path and path[-1] == "[key]":
             key = trimmed(str(path[-2]), _SHOWN)
             self.mistake(path[:-1], f'{context["error"]}, not "{key}"')
             return
-        node = self._nodes.get(path)
+        node = self.place(path).node
         cause = context.get("error", _SENTENCES[error].format(**context).replace("'", ""))
+        message = str(cause)
         if error == "too_short" and node is not None:
-            if not _filled(node):  # else what is in it is wrong, which is said already
-                self.mistake(path, "must not be empty")
+            if any(not isinstance(it, tuple) or it[0].tag != _MERGE for it in node.value):
+                return  # what is in it is wrong, which is said already
         elif self._secret:
-            self.mistake(path, f"{cause}; quote it" if error == "string_type" else str(cause))
-        elif node is None or isinstance(cause, Complete):
-            self.mistake(path, str(cause))
-        else:
+            message += "; quote it" if error == "string_type" else ""
+        elif node is not None and not isinstance(cause, Complete):
             unshown = isinstance(cause, Secretive) or error in _OF_SHAPE
-            found = str(kind(node)) if unshown else describe(node)
-            self.mistake(path, f"{cause}, not {found}{_hint(node, cause, unshown=unshown)}")
+            message += f", not {kind(node) if unshown else describe(node)}"
+            if str(cause) == "must be a string" and kind(node) in _TAKEN_FOR_OTHERS:
+                message += "; quote it" + ("" if unshown else f': "{trimmed(node.value, _SHOWN)}"')
+        self.mistake(path, message)
 
 
 _SENTENCES: Final = {
@@ -480,18 +481,8 @@ _SENTENCES: Final = {
 }
 """What is said of each error of pydantic; those of ours say it themselves."""
 _OF_SHAPE: Final = frozenset({"dataclass_type", "dict_type", "tuple_type"})
-
-
-def _filled(node: yaml.Node) -> bool:
-    merge = _TAG + "merge"
-    return any(not isinstance(each, tuple) or each[0].tag != merge for each in node.value)
-
-
-def _hint(node: yaml.Node, cause: object, *, unshown: bool) -> str:
-    """Says how what YAML takes for something else becomes text."""
-    if str(cause) != "must be a string" or kind(node) not in {NodeKind.BOOLEAN, NodeKind.NUMBER}:
-        return ""
-    return "; quote it" if unshown else f'; quote it: "{trimmed(node.value, _SHOWN)}"'
+_TAKEN_FOR_OTHERS: Final = frozenset({NodeKind.BOOLEAN, NodeKind.NUMBER})
+"""What text becomes that is not quoted."""
 
 
 def _order(found: Mistake | ConfigWarning) -> tuple[int, str]:

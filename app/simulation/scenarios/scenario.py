@@ -25,6 +25,7 @@ from app.core.config.yaml_file import (
     kind,
     line_of,
     read_text,
+    refused,
 )
 from app.core.errors import ConfigurationError, Mistake, trimmed
 from app.core.model.instants import format_duration
@@ -296,7 +297,7 @@ def read_scenario(path: Path, shoots: int) -> Scenario:
         ConfigurationError: it cannot be read, or anything in it is wrong; it has all mistakes.
     """
     if _may_block(path):
-        raise ConfigurationError(str(path), [Mistake(None, "", "is not a regular file")])
+        raise refused(str(path), "is not a regular file")
     return parse_scenario(read_text(path), str(path), shoots)
 
 
@@ -318,9 +319,8 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     if root is None or kind(root) is not NodeKind.MAPPING:
         found = "nothing" if root is None else describe(root)
         message = f"must be a mapping with the scenario's keys, and holds {found}"
-        line = None if root is None else line_of(root)
-        raise ConfigurationError(source, [Mistake(line, "", message)])
-    file = YamlFile[Scenario](root, Scenario, source, strict=True)
+        raise refused(source, message, None if root is None else line_of(root))
+    file = YamlFile(root, Scenario, source, strict=True)
     own = {}
     for index, shoot in _mappings(file.values.get("shoots")):
         name = shoot.get("name")
