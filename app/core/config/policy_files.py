@@ -11,12 +11,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from app.core.config.values import FileKind
 from app.core.config.yaml_file import (
-    NodeKind,
     Path_,
+    Values,
     YamlFile,
     compose,
-    kind,
-    line_of,
+    compose_mapping,
+    mappings,
     read_text,
     refused,
 )
@@ -28,8 +28,6 @@ from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.weeding import WeederPolicy
 
 P = TypeVar("P", ProberPolicy, WeederPolicy)
-Values = dict[str, Any]
-"""The plain values of a mapping."""
 
 _KINDS: Final = {ProberPolicy: FileKind.PROBER, WeederPolicy: FileKind.WEEDER}
 _WEEDER_SIGNS: Final = ("watchDuration", "servicesAndDependantSelectors")
@@ -133,34 +131,22 @@ def file_kind(text: str, source: str) -> FileKind:
         ConfigurationError: it is not a single YAML document.
     """
     root = compose(text, source)
-    if root is None or kind(root) is not NodeKind.MAPPING:
-        return FileKind.PROBER
-    given = YamlFile(root, WeederPolicy, source, strict=False).values
-    return FileKind.WEEDER if any(key in given for key in _WEEDER_SIGNS) else FileKind.PROBER
+    given = None if root is None else YamlFile(root, WeederPolicy, source, strict=False).values
+    has_sign = isinstance(given, dict) and any(key in given for key in _WEEDER_SIGNS)
+    return FileKind.WEEDER if has_sign else FileKind.PROBER
 
 
 def _opened(text: str, source: str, form: type[P], *, strict: bool) -> YamlFile[P]:
     """Parses the document; refuses a file of the other kind, whose mistakes would be a long list."""
-    root, wanted = compose(text, source), _KINDS[form]
-    if root is None or kind(root) is not NodeKind.MAPPING:
-        found = "nothing" if root is None else kind(root)
-        message = f"must be a mapping with the {wanted}'s keys, and holds {found}"
-        raise refused(source, message, None if root is None else line_of(root))
+    wanted = _KINDS[form]
+    root = compose_mapping(text, source, wanted)
     file = YamlFile(root, form, source, strict=strict)
     for its_form, other in _KINDS.items():
         strange = YamlFile[Any](root, its_form, source, strict=False).values
         if strange and not file.values:
             message = f"is a {other} file (it has {next(iter(strange))}), not a {wanted} file"
-            raise refused(source, message, line_of(root))
+            raise refused(source, message, file.place(()).line)
     return file
-
-
-def _sections(values: Values, key: str) -> Iterator[tuple[int, Values]]:
-    """Yields the mappings in the list of `key`, each with its index."""
-    found = values.get(key)
-    for index, each in enumerate(found if isinstance(found, list) else ()):
-        if isinstance(each, dict):
-            yield index, each
 
 
 # Lease mode or endpoint mode: the names of the Secrets choose it.
@@ -229,7 +215,7 @@ def _check_suspect_interval(file: YamlFile[ProberPolicy]) -> None:
 
 def _check_dependents(file: YamlFile[ProberPolicy]) -> None:
     refs: list[tuple[Hashable, Path_]] = []
-    for index, dependent in _sections(file.values, "dependentResourceInfos"):
+    for index, dependent in mappings(file.values.get("dependentResourceInfos")):
         path = ("dependentResourceInfos", index)
         if {"optional", "shouldExist"} <= {*dependent}:
             message = "is the inverse of optional: only one of the two may be given"
@@ -256,7 +242,8 @@ def _dependent(policy: DependentPolicy) -> DependentPolicy:
 
 def _check_endpoint_probes(file: YamlFile[ProberPolicy], *, allow_exec: bool) -> None:
     """Checks that an endpoint probe has one handler and one target, only what goes with them, and its own name."""
-    probes = [(("endpointProbes", at), it) for at, it in _sections(file.values, "endpointProbes")]
+    given = mappings(file.values.get("endpointProbes"))
+    probes = [(("endpointProbes", index), probe) for index, probe in given]
     for path, probe in probes:
         of_a_host = "podSelector" not in probe
         for wrong, keys, message in (

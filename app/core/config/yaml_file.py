@@ -46,6 +46,8 @@ MAX_VALUES: Final = 20_000
 
 T = TypeVar("T")
 Path_ = tuple[str | int, ...]
+Values = dict[str, Any]
+"""The plain values of a mapping."""
 
 _SHOWN: Final = 60
 _MAX_DIGITS: Final = 20
@@ -126,6 +128,20 @@ def compose(text: str, source: str) -> yaml.Node | None:
         raise refused(source, message, line) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise refused(source, trimmed(f"is not YAML: {str(error).splitlines()[0]}")) from error
+
+
+def compose_mapping(text: str, source: str, wanted: str) -> yaml.Node:
+    """The same for a document that must be a mapping with the keys of a `wanted`.
+
+    Raises:
+        ConfigurationError: as above, or it is something else.
+    """
+    root = compose(text, source)
+    if root is not None and kind(root) is NodeKind.MAPPING:
+        return root
+    found, line = ("nothing", None) if root is None else (kind(root), line_of(root))
+    message = f"must be a mapping with the {wanted}'s keys, and holds {found}"
+    raise refused(source, message, line)
 
 
 def refused(source: str, message: str, line: int | None = None) -> ConfigurationError:
@@ -249,6 +265,13 @@ def _scalar(node: yaml.Node) -> object:
             return float(text.replace(".inf", "inf").replace(".nan", "nan"))
         case _:
             return _ODD
+
+
+def mappings(values: object) -> Iterator[tuple[int, Values]]:
+    """Yields the mappings in plain values that should be a list of them, each with its index."""
+    for index, each in enumerate(values if isinstance(values, list) else ()):
+        if isinstance(each, dict):
+            yield index, each
 
 
 class FileLocation(NamedTuple):

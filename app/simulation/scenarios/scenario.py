@@ -7,7 +7,7 @@ is. What depends on the shoots that there are is asked of the plain values, vali
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.resources import files
@@ -18,12 +18,11 @@ from pydantic import AfterValidator, Field, Strict, ValidationInfo
 
 from app.core.config.values import nearest
 from app.core.config.yaml_file import (
-    NodeKind,
+    Path_,
+    Values,
     YamlFile,
-    compose,
-    describe,
-    kind,
-    line_of,
+    compose_mapping,
+    mappings,
     read_text,
     refused,
 )
@@ -315,35 +314,20 @@ def parse_scenario(content: str, source: str, shoots: int) -> Scenario:
     Raises:
         ConfigurationError: anything in it is wrong; it has all mistakes.
     """
-    root = compose(content, source)
-    if root is None or kind(root) is not NodeKind.MAPPING:
-        found = "nothing" if root is None else describe(root)
-        message = f"must be a mapping with the scenario's keys, and holds {found}"
-        raise refused(source, message, None if root is None else line_of(root))
+    root = compose_mapping(content, source, "scenario")
     file = YamlFile(root, Scenario, source, strict=True)
     own = {}
-    for index, shoot in _mappings(file.values.get("shoots")):
+    for index, shoot in mappings(file.values.get("shoots")):
         name = shoot.get("name")
         if name in own:
             file.mistake(("shoots", index, "name"), f"there is a shoot {name} already")
         if isinstance(name, str):
-            zones = [Zone(str(each.get("name")), 0) for _, each in _mappings(shoot.get("zones"))]
+            zones = [Zone(str(each.get("name")), 0) for _, each in mappings(shoot.get("zones"))]
             own[name] = Part(name, LEAST_NODES, tuple(zones))
     names = [part.name for part in cast(shoots, LEAST_NODES, [*own.values()])]
-    for index, scene in _mappings(file.values.get("scenes")):
+    for index, scene in mappings(file.values.get("scenes")):
         _check_scene(file, ("scenes", index), scene, names, own)
     return file.load()
-
-
-Values = dict[str, Any]
-"""The plain values of a mapping."""
-Path_ = tuple[str | int, ...]
-
-
-def _mappings(values: object) -> Iterator[tuple[int, Values]]:
-    for index, each in enumerate(values if isinstance(values, list) else ()):
-        if isinstance(each, dict):
-            yield index, each
 
 
 def _check_scene(
