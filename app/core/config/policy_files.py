@@ -108,17 +108,12 @@ def parse_weeder(text: str, source: str, *, strict: bool) -> Loaded[WeederPolicy
     if advice := long_minimum(policy.min_backoff_remaining):
         file.warn(("minBackoffRemaining",), advice)
     for service, selectors in policy.services.items():
-        paths = [
-            ("servicesAndDependantSelectors", service, "podSelectors", index)
-            for index in range(len(selectors))
-        ]
-        same = (
-            (frozenset(each.requirements), path)
-            for each, path in zip(selectors, paths, strict=True)
-        )
+        above = ("servicesAndDependantSelectors", service, "podSelectors")
+        placed = [((*above, index), selector) for index, selector in enumerate(selectors)]
+        same = ((frozenset(selector.requirements), path) for path, selector in placed)
         for path, first in file.repeated(same):
             file.warn(path, f"is the same as podSelectors[{first[-1]}]; remove one of them")
-        for selector, path in zip(selectors, paths, strict=True):
+        for path, selector in placed:
             if advice := useless_selector(selector):
                 file.warn(path, advice)
     return Loaded(policy, file.warnings())

@@ -411,8 +411,8 @@ class YamlFile(Generic[T]):
         message = f"unknown key; the nearest known key is {nearest(key, (*others, last))}"
         if self._secret:
             message = f"has an unknown key; the keys are {', '.join(others)} and {last}"
-        refused = self._strict or getattr(form, "CLOSED", False)
-        (self._note if refused else self._warn)(place, message)
+        is_mistake = self._strict or getattr(form, "CLOSED", False)
+        (self._note if is_mistake else self._warn)(place, message)
 
     def _data(self, node: yaml.Node, type_: object, path: Path_) -> dict[str, object]:
         """Returns the values of a mapping whose keys are the operator's, and whose case counts."""
