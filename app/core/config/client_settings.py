@@ -1,7 +1,7 @@
 """The flags and arguments of the commands that call the API of a running watchdog."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from app.core.config import values
-from app.core.config.flags import Alias, CommandSettings, FlagOnly
+from app.core.config.flags import Alias, CommandSettings, FlagOnly, Together
 from app.core.config.values import AsText, LogLevel, NamespacedName, Origin, quoted
 from app.core.errors import Mistake
 from app.core.model.names import is_label, is_service, is_subdomain
@@ -20,8 +20,6 @@ from app.core.model.workloads import Direction
 _MAX_ID: Final = 200
 _PATH: Final = re.compile(r"/?[A-Za-z0-9._~!$&'()*+,;=:@%/-]{1,2000}(\?[\x21-\x7e]{0,4000})?")
 """A path and its query, as RFC 3986 writes them."""
-
-Together = Iterable[tuple[object, str, str]]
 
 
 class OutputFormat(StrEnum):
@@ -115,7 +113,7 @@ class ClientSettings(CommandSettings):
         description="Send a token of this ServiceAccount of the seed, which your own kubeconfig makes for an hour and "
         "renews: with its certificate, token or login plugin, as kubectl would.",
     )
-    kubeconfig: Annotated[Path | None, AsText("FILE", values.file), FlagOnly()] = Field(
+    kubeconfig: Annotated[Path | None, values.FILE, FlagOnly()] = Field(
         None,
         description="Your kubeconfig for --service-account, instead of KUBECONFIG. Without that flag, its user's token "
         "is sent if there is no --token-file; then only token and tokenFile are read, and no plugin is run. "
@@ -413,9 +411,9 @@ class ConfigSettings(ClientSettings):
         "Shows what the process that answers is configured to do: its flags and its files, with all defaults."
     )
 
-    log_level: Annotated[
-        LogLevel | None, AsText("|".join(LogLevel), values.log_level), FlagOnly()
-    ] = Field(None, description="Instead, set the level at which it logs until its next start.")
+    log_level: Annotated[LogLevel | None, values.LOG_LEVEL, FlagOnly()] = Field(
+        None, description="Instead, set the level at which it logs until its next start."
+    )
 
 
 class PageSettings(ClientSettings):

@@ -21,6 +21,9 @@ from app.core.config.values import AsText, LogLevel, nearest
 from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
 from app.core.model.instants import format_duration
 
+Together = Iterable[tuple[object, str, str]]
+"""What must not be combined: whether it is, the flag or argument, and what is wrong with it."""
+
 ENV_PREFIX: Final = "DWD_"
 _SHOWN: Final = 60
 _UNEXPECTED: Final = "unexpected argument; a flag's value follows its flag, a boolean's after ="
@@ -138,8 +141,8 @@ class CommandSettings(BaseModel):
         for word in words[len(cls.arguments()) :]:
             yield Mistake(None, trimmed(word, _SHOWN), _UNEXPECTED)
 
-    def wrong_together(self, words: Sequence[str]) -> Iterable[tuple[object, str, str]]:
-        """Returns what must not be combined: whether it is, the flag or argument, and what is wrong with it."""
+    def wrong_together(self, words: Sequence[str]) -> Together:
+        """Returns what must not be combined."""
         del words
         return ()
 

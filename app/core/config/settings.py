@@ -69,9 +69,12 @@ class Exposure:
 
 
 class ServiceSettings(CommandSettings, BaseSettings):
-    """The flags that all commands with HTTP servers share."""
+    """The flags that all commands with HTTP servers share.
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", defer_build=True)
+    Defaults are validated, too: whether one will do may depend on other flags.
+    """
+
+    model_config = SettingsConfigDict(validate_default=True)
 
     log_level: values.Level = Field(
         LogLevel.INFO,
@@ -132,14 +135,12 @@ class ApiSettings(ServiceSettings):
         AuthMode, values.choice(AuthMode), ShownDefault("kubernetes in a cluster, else none")
     ] = Field(
         default_factory=_default_mode,
-        validate_default=True,
         description="How callers of the API are identified: kubernetes has the seed review tokens for "
         "the audience dependency-watchdog, token accepts those of --auth-token-file, none lets "
         "everybody do everything.",
     )
     auth_token_file: values.OptionalFile = Field(
         None,
-        validate_default=True,
         description="The callers for --auth-mode=token (YAML): name, role and the SHA-256 of the token of each. No "
         "other user of the machine may be able to read it; re-read when it changes.",
     )
@@ -150,13 +151,11 @@ class ApiSettings(ServiceSettings):
     )
     tls_private_key_file: values.OptionalFile = Field(
         None,
-        validate_default=True,
         description="The private key of --tls-cert-file (PEM, not encrypted). No other user of the machine may "
         "be able to read it.",
     )
     allow_plain_http: values.Switch = Field(
         default=False,
-        validate_default=True,
         description="Serve the API without TLS on an address that others can reach: for a mesh or proxy that "
         "encrypts the traffic.",
     )

@@ -399,27 +399,25 @@ def at_least(least: float) -> AfterValidator:
     return AfterValidator(check)
 
 
-def above_zero(value: float) -> float:
-    """Refuses values that are 0 or negative."""
-    if value <= 0:
-        raise ValueError(f"must be above 0, not {value:g}")
-    return value
+def above_zero(shown: Callable[[float], str]) -> AfterValidator:
+    """Creates a validator that refuses 0 and values below; a message has them as `shown` writes them."""
+
+    def check(value: float) -> float:
+        if value <= 0:
+            raise ValueError(f"must be above {shown(0)}, not {shown(value)}")
+        return value
+
+    return AfterValidator(check)
 
 
-def lasting(value: float) -> float:
-    """Refuses durations that are 0 or negative."""
-    if value <= 0:
-        raise ValueError(f"must be above 0s, not {format_duration(value)}")
-    return value
-
-
-_FILE: Final = AsText("FILE", file)
+FILE: Final = AsText("FILE", file)
+LOG_LEVEL: Final = AsText("|".join(LogLevel), log_level)
 _ADDRESS: Final = AsText("HOST:PORT", address)
 Switch = Annotated[bool, AsText("", boolean)]
 Number = Annotated[float, AsText("NUMBER", number)]
-PositiveNumber = Annotated[Number, AfterValidator(above_zero)]
+PositiveNumber = Annotated[Number, above_zero("{:g}".format)]
 Count = Annotated[int, AsText("COUNT", count)]
-Duration = Annotated[float, AsText("DURATION", duration), AfterValidator(lasting)]
+Duration = Annotated[float, AsText("DURATION", duration), above_zero(format_duration)]
 BindAddress = Annotated[ListenAddress, _ADDRESS]
 OptionalAddress = Annotated[ListenAddress | None, unless_empty(_ADDRESS)]
 LoopbackAddress = Annotated[ListenAddress, AsText("HOST:PORT", loopback_address)]
@@ -427,9 +425,9 @@ Namespace = Annotated[str, named("NAMESPACE", "the name of a namespace", is_labe
 Domain = Annotated[str, named("DOMAIN", "a domain name such as cluster.local")]
 SliceName = Annotated[str | None, unless_empty(named("NAME", "the name of an EndpointSlice"))]
 Pattern = Annotated[str | None, unless_empty(AsText("REGEX", pattern))]
-File = Annotated[Path, _FILE]
-OptionalFile = Annotated[Path | None, unless_empty(_FILE)]
-Level = Annotated[LogLevel, AsText("|".join(LogLevel), log_level)]
+File = Annotated[Path, FILE]
+OptionalFile = Annotated[Path | None, unless_empty(FILE)]
+Level = Annotated[LogLevel, LOG_LEVEL]
 Url = Annotated[str | None, unless_empty(AsText("URL", web_url))]
 Origins = Annotated[tuple[str, ...], AsText("ORIGIN[,ORIGIN…]", origins)]
 Networks = Annotated[tuple[Network, ...], AsText("NETWORK[,NETWORK…]", networks)]
