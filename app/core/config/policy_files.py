@@ -22,7 +22,7 @@ from app.core.config.yaml_file import (
 )
 from app.core.errors import ConfigWarning, trimmed
 from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeType
-from app.core.model.instants import format_duration, parse_duration
+from app.core.model.instants import format_duration
 from app.core.model.names import LabelSelector, Operator, Requirement, is_port_name
 from app.core.model.policy import DependentPolicy, ProberPolicy
 from app.core.model.weeding import WeederPolicy
@@ -80,7 +80,6 @@ def parse_prober(
     """
     file = _opened(text, source, ProberPolicy, strict=strict)
     _check_mode(file)
-    _check_suspect_interval(file)
     _check_dependents(file)
     _check_endpoint_probes(file, allow_exec=allow_exec)
     policy = _normalized(file.load(), file.values)
@@ -186,23 +185,6 @@ def _normalized(policy: ProberPolicy, values: Values) -> ProberPolicy:
         dependents=tuple(map(_dependent, policy.dependents)),
         endpoint_probes=tuple(map(_probe, policy.endpoint_probes)),
     )
-
-
-def _seconds(value: object) -> float | None:
-    try:
-        return parse_duration(str(value))
-    except ValueError:
-        return None  # which is a mistake already
-
-
-def _check_suspect_interval(file: YamlFile[ProberPolicy]) -> None:
-    found = _seconds(file.values.get("suspectProbeInterval"))
-    most = _seconds(file.values.get("probeInterval", "10s"))
-    if found is not None and most is not None and found > most > 0:
-        message = (
-            f"must be at most probeInterval ({format_duration(most)}), not {format_duration(found)}"
-        )
-        file.mistake(("suspectProbeInterval",), message)
 
 
 # Dependents.

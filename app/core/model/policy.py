@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from app.core.model.endpoints import EndpointProbeSpec
+from app.core.model.instants import format_duration
 from app.core.model.keys import (
     KEYS,
+    Complete,
     Count,
     CountOrZero,
     Duration,
@@ -70,6 +72,14 @@ class DependentPolicy:
         return self.scale_up if direction is Direction.UP else self.scale_down
 
 
+def _fit_probe_interval(interval: float, info: ValidationInfo) -> float:
+    most = info.data.get("probe_interval")  # None: it is wrong itself
+    if most is not None and interval > most:
+        allowed, found = format_duration(most), format_duration(interval)
+        raise Complete(f"must be at most probeInterval ({allowed}), not {found}")
+    return interval
+
+
 @dataclass(frozen=True, slots=True)
 class ProberPolicy:
     """The effective prober file, defaults included; durations in seconds.
@@ -105,7 +115,10 @@ class ProberPolicy:
     limit: Annotated[PositiveShare, Field(alias="nodeLeaseFailureFraction")] = 0.6
     failure_threshold: Count = 1
     success_threshold: Count = 3
-    suspect_interval: Annotated[Duration, Field(alias="suspectProbeInterval")] = 5.0
+    suspect_interval: Annotated[
+        Duration, Field(alias="suspectProbeInterval"), AfterValidator(_fit_probe_interval)
+    ] = 5.0
+    """By default, at most the probe interval."""
     max_protection: Annotated[
         Annotated[Duration, at_most(LONGEST)] | None, Field(alias="maxProtectionDuration")
     ] = None
