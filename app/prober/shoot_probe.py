@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.core import errors
+from app.core.model.policy import ATTEMPT
 from app.core.model.probing import (
     Failure,
     Judgement,
@@ -508,7 +509,7 @@ class PathProbe(ShootProbe):
 
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         super().__init__(environment, namespace)
-        self._limit = min(paths.ATTEMPT, environment.policy.probe_timeout)
+        self._limit = min(ATTEMPT, environment.policy.probe_timeout)
         self._internal = InternalPath()
         self._seen: dict[Route, PathView] = {}
         self.paths = ()

@@ -27,6 +27,7 @@ from app.core.limits import Backoff
 from app.core.model.names import LabelSelector
 from app.core.model.weeding import (
     CRASH_LOOP,
+    LONGEST_BACKOFF,
     ContainerView,
     Delete,
     DeletionResult,
@@ -154,7 +155,7 @@ def recovery_wait(begun: Sequence[float], now: float, window: float) -> float:
 # Pods.
 
 # The kubelet's back-off after an exit, by the number of restarts.
-_KUBELET: Final = Backoff(first=10.0, most=300.0)
+_KUBELET: Final = Backoff(first=10.0, most=LONGEST_BACKOFF)
 # A container runtime that does not know an instant writes 1970, or year 1.
 _EPOCH: Final = 0.0
 # How many waiting containers a message names; the others are counted.

@@ -24,8 +24,8 @@ from app.core.errors import ConfigWarning, trimmed
 from app.core.model.endpoints import Effect, EndpointProbeSpec, ProbeType
 from app.core.model.instants import format_duration
 from app.core.model.names import LabelSelector, Operator, Requirement, is_port_name
-from app.core.model.policy import DependentPolicy, ProberPolicy
-from app.core.model.weeding import WeederPolicy
+from app.core.model.policy import ATTEMPT, EXPIRY, DependentPolicy, ProberPolicy
+from app.core.model.weeding import LONGEST_BACKOFF, WeederPolicy
 
 P = TypeVar("P", ProberPolicy, WeederPolicy)
 
@@ -39,13 +39,7 @@ IN_ENDPOINT_MODE: Final = {"failureThreshold": 3, "successThreshold": 1}
 """The defaults that are others there."""
 HANDLERS: Final = ("httpGet", "tcpSocket", "grpc", "exec")
 """The keys of the handlers; an endpoint probe has exactly one of them."""
-EXPIRY: Final = 0.75
-"""The share of the grace period after which a lease counts as expired (rules 3.1)."""
 _SHOWN: Final = 200
-LONGEST_ATTEMPT: Final = 5.0
-"""The longest duration of a probe in endpoint mode, in seconds (rules 4.2)."""
-LONGEST_BACKOFF: Final = 300.0
-"""The kubelet's longest back-off before it restarts a container, in seconds (rules 6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +348,7 @@ def _how_known(policy: ProberPolicy) -> str:
 
 def _attempt(policy: ProberPolicy) -> float:
     # A path that drops packets costs the full timeout.
-    return min(LONGEST_ATTEMPT, policy.probe_timeout)
+    return min(ATTEMPT, policy.probe_timeout)
 
 
 def _first_writes(

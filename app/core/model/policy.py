@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
@@ -26,6 +26,12 @@ from app.core.model.keys import (
 from app.core.model.overrides import LONGEST
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef
+
+EXPIRY: Final = 0.75
+"""The share of the grace period after which a lease counts as expired (rules 3.1)."""
+ATTEMPT: Final = 5.0
+"""Seconds that one attempt of endpoint mode may take: in the usual outage a load balancer swallows packets, and no
+answer comes (rules 4.2)."""
 
 
 class OnFailure(StrEnum):

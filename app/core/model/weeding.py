@@ -23,6 +23,8 @@ from app.core.model.names import LabelSelector
 
 CRASH_LOOP: Final = "CrashLoopBackOff"
 """The waiting reason of a container that the kubelet restarts when its back-off is over."""
+LONGEST_BACKOFF: Final = 300.0
+"""The kubelet's longest back-off before it restarts a container, in seconds (rules 6)."""
 
 
 class OwnerView(NamedTuple):

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from app.core.model.policy import EXPIRY
 from app.core.model.probing import Judgement, LeaseState
 from app.core.model.shoots import LeaseReading, LeaseView
 
@@ -44,7 +45,7 @@ class Timings:
     @property
     def expiry(self) -> float:
         """The age at which a lease is expired; kube-controller-manager acts later, at g."""
-        return 0.75 * self.grace
+        return EXPIRY * self.grace
 
     @property
     def gap(self) -> float:

@@ -12,8 +12,6 @@ from app.core.model.shoots import Route
 from app.core.model.workloads import Direction
 from app.prober.rules.verdict import NO_RESULTS, ConsecutiveResults
 
-ATTEMPT: Final = 5.0
-"""Seconds that one attempt may take: in the usual outage a load balancer swallows packets, and no answer comes."""
 # Reasons that mean an HTTP answer which is no version.
 _NO_VERSION: Final = frozenset({VerdictReason.BAD_ANSWER, VerdictReason.TOO_LARGE})
 
