@@ -4,7 +4,7 @@ The keys, with types, limits and defaults, are those of `ProberPolicy` and `Weed
 asked of the plain values of the file, valid or not, so that it is reported together with what is wrong in them.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -104,7 +104,7 @@ def parse_weeder(text: str, source: str, *, strict: bool) -> Loaded[WeederPolicy
         above = ("servicesAndDependantSelectors", service, "podSelectors")
         placed = [((*above, index), selector) for index, selector in enumerate(selectors)]
         same = ((frozenset(selector.requirements), path) for path, selector in placed)
-        for path, first in file.repeated(same):
+        for _, path, first in file.repeated(same):
             file.warn(path, f"is the same as podSelectors[{first[-1]}]; remove one of them")
         for path, selector in placed:
             if advice := useless_selector(selector):
@@ -185,21 +185,19 @@ def _normalized(policy: ProberPolicy, values: Values) -> ProberPolicy:
 
 
 def _check_dependents(file: YamlFile[ProberPolicy]) -> None:
-    refs: list[tuple[Hashable, Path_]] = []
+    refs: list[tuple[tuple[str, str, str], Path_]] = []
     for index, dependent in mappings(file.values.get("dependentResourceInfos")):
         path = ("dependentResourceInfos", index)
         if {"optional", "shouldExist"} <= {*dependent}:
             message = "is the inverse of optional: only one of the two may be given"
             file.mistake((*path, "shouldExist"), message)
         ref = _inner(dependent, "ref")
-        version, *named = (ref.get(key) for key in ("apiVersion", "kind", "name"))
-        if isinstance(version, str) and all(isinstance(each, str) for each in named):
+        version, kind, name = (ref.get(key) for key in ("apiVersion", "kind", "name"))
+        if isinstance(version, str) and isinstance(kind, str) and isinstance(name, str):
             # Without the version: all versions of a group serve the same objects.
-            refs.append(((version.rpartition("/")[0], *named), (*path, "ref")))
-    for again, first in file.repeated(refs):
-        ref = file.values["dependentResourceInfos"][again[1]]["ref"]
-        where = file.place(first).path
-        file.mistake(again, f"{ref['kind']}/{ref['name']} is named twice, first in {where}")
+            refs.append(((version.rpartition("/")[0], kind, name), (*path, "ref")))
+    for (_, kind, name), again, first in file.repeated(refs):
+        file.mistake(again, f"{kind}/{name} is named twice, first in {file.place(first).path}")
 
 
 def _dependent(policy: DependentPolicy) -> DependentPolicy:
@@ -213,9 +211,9 @@ def _dependent(policy: DependentPolicy) -> DependentPolicy:
 
 def _check_endpoint_probes(file: YamlFile[ProberPolicy], *, allow_exec: bool) -> None:
     """Checks that an endpoint probe has one handler and one target, only what goes with them, and its own name."""
-    given = mappings(file.values.get("endpointProbes"))
-    probes = [(("endpointProbes", index), probe) for index, probe in given]
-    for path, probe in probes:
+    names: list[tuple[str, Path_]] = []
+    for index, probe in mappings(file.values.get("endpointProbes")):
+        path = ("endpointProbes", index)
         of_a_host = "podSelector" not in probe
         for wrong, keys, message in (
             *_rules_of_target(probe, allow_exec=allow_exec),
@@ -224,13 +222,9 @@ def _check_endpoint_probes(file: YamlFile[ProberPolicy], *, allow_exec: bool) ->
         ):
             if wrong:
                 file.mistake((*path, *keys), message)
-    names = [
-        (name, (*path, "name"))
-        for path, probe in probes
-        if isinstance(name := probe.get("name"), str) and name
-    ]
-    for again, first in file.repeated(names):
-        name = file.values["endpointProbes"][again[1]]["name"]
+        if isinstance(name := probe.get("name"), str) and name:
+            names.append((name, (*path, "name")))
+    for name, again, first in file.repeated(names):
         file.mistake(again, f"{name} is named twice, first in {file.place(first).path}")
 
 

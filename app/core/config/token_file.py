@@ -110,6 +110,6 @@ def _refuse_twice(file: YamlFile[tuple[KnownToken, ...]]) -> None:
         for key in ("name", "sha256")
         if isinstance(entry, dict) and isinstance(value := entry.get(key), str) and value
     )
-    for path, (first, _) in file.repeated(found):
+    for _, path, (first, _) in file.repeated(found):
         place = file.place((first,))
         file.mistake(path, f"is also that of {place.path} on line {place.line}")

@@ -45,6 +45,7 @@ MAX_VALUES: Final = 20_000
 """Maximum number of scalars, lists and mappings, where an alias counts as all that it stands for."""
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 Path_ = tuple[str | int, ...]
 Values = dict[str, Any]
 """The plain values of a mapping."""
@@ -314,12 +315,12 @@ class YamlFile(Generic[T]):
         above = self.place(path[:-1])
         return above.inside(f".{path[-1]}", above.line)
 
-    def repeated(self, found: Iterable[tuple[Hashable, Path_]]) -> Iterator[tuple[Path_, Path_]]:
-        """Yields the path of what has the identity of something before it, and the path of the first such."""
-        first: dict[Hashable, Path_] = {}
+    def repeated(self, found: Iterable[tuple[H, Path_]]) -> Iterator[tuple[H, Path_, Path_]]:
+        """Yields identity and path of what has the identity of something before it, and the path of the first such."""
+        first: dict[H, Path_] = {}
         for identity, path in found:
             if (before := first.setdefault(identity, path)) != path:
-                yield path, before
+                yield identity, path, before
 
     def mistake(self, path: Path_, message: str) -> None:
         """Records a mistake, which makes the file unusable."""
