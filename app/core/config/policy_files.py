@@ -129,9 +129,10 @@ def _opened(text: str, source: str, form: type[P], *, strict: bool) -> YamlFile[
     wanted = _KINDS[form]
     root = compose_mapping(text, source, wanted)
     file = YamlFile(root, form, source, strict=strict)
+    if file.values:
+        return file
     for its_form, other in _KINDS.items():
-        strange = YamlFile[Any](root, its_form, source, strict=False).values
-        if strange and not file.values:
+        if strange := YamlFile[Any](root, its_form, source, strict=False).values:
             message = f"is a {other} file (it has {next(iter(strange))}), not a {wanted} file"
             raise refused(source, message, file.place(()).line)
     return file
