@@ -15,7 +15,7 @@ from app.cli.overrides import written_by
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session, delete, path
-from app.cli.tables import Cell, Row, change, clock, fields, said, since, table, until, word
+from app.cli.tables import change, clock, fields, said, since, table, until, word
 from app.core.config.client_settings import OperationsSettings, ScaleSettings
 from app.core.model.instants import format_duration, rfc3339
 
@@ -165,23 +165,17 @@ def _by(operation: Operation) -> str:
 
 def listed(operations: Sequence[Operation], now: float, *, wide: bool = False) -> list[Text]:
     """A table of scaling runs, in the given order."""
-    if not operations:
-        return [Text("no operations")]
     heads = ["ID", "NAMESPACE", "DIRECTION", "BY", "PHASE", "AGE", "REASON"]
     heads += ["BEGUN", "ENDED", "HELD UNTIL", "MESSAGE"] if wide else []
-    rows: list[Row] = []
-    for each in operations:
-        row: list[Cell | str] = [
-            each.id,
-            each.namespace,
-            each.direction,
-            _by(each),
-            word(each.phase, STYLES),
-        ]
-        row += [since(each.created, now), each.reason]
-        more = (each.created, each.ended or "", each.hold_until or "", each.message)
-        rows.append([*row, *more] if wide else row)
-    return table(heads, rows)
+    rows = [
+        (
+            *(each.id, each.namespace, each.direction, _by(each), word(each.phase, STYLES)),
+            *(since(each.created, now), each.reason),
+            *((each.created, each.ended, each.hold_until, each.message) if wide else ()),
+        )
+        for each in operations
+    ]
+    return table(heads, rows, "no operations")
 
 
 def detailed(operation: Operation, now: float) -> list[Text]:
@@ -189,45 +183,38 @@ def detailed(operation: Operation, now: float) -> list[Text]:
     head = Text.assemble((said(operation.id), "bold"), "  ")
     head.append(said(operation.phase), STYLES.get(operation.phase, ""))
     head.append(f"  scale {said(operation.direction)} of {said(operation.namespace)}")
-    facts: list[tuple[str, Cell | str]] = [
+    facts = [
         ("by", _by(operation)),
         ("reason", operation.reason),
         ("begun", f"{said(operation.created)}, {since(operation.created, now)} ago"),
+        ("ended", operation.ended or None),
+        ("held until", until(operation.hold_until, now) if operation.hold_until else None),
+        ("message", operation.message or None),
     ]
-    if operation.ended:
-        facts.append(("ended", operation.ended))
-    if operation.hold_until:
-        facts.append(("held until", until(operation.hold_until, now)))
-    if operation.message:
-        facts.append(("message", operation.message))
     heads = ("LEVEL", "RESOURCE", "PHASE", "REPLICAS", "BEGUN", "ENDED", "MESSAGE")
     steps = [
         (
-            *(
-                str(each.level),
-                each.resource,
-                word(each.phase, STYLES),
-                change(each.before, each.after),
-            ),
-            *(clock(each.started), clock(each.ended), each.message),
+            *(each.level, each.resource, word(each.phase, STYLES)),
+            *(change(each.before, each.after), clock(each.started), clock(each.ended)),
+            each.message,
         )
         for each in operation.steps
     ]
-    return [head, *fields(facts), Text(), *(table(heads, steps) if steps else [Text("no steps")])]
+    return [head, *fields(facts), Text(), *table(heads, steps, "no steps")]
 
 
 def planned(plan: Plan) -> list[Text]:
     """The plan of a scaling run, level by level, with the `--if-match` that carries it out."""
     rows = [
         (
-            *(str(level.level), step.resource, word(step.action, STYLES)),
+            *(level.level, step.resource, word(step.action, STYLES)),
             *(change(step.before, step.after), step.initial_delay, step.reason),
         )
         for level in plan.levels
         for step in level.steps
     ]
     heads = ("LEVEL", "RESOURCE", "WOULD", "REPLICAS", "DELAY", "WHY")
-    lines = table(heads, rows) if rows else [Text("nothing would be done")]
+    lines = table(heads, rows, "nothing would be done")
     if plan.replaces:
         lines.append(Text(f"The automatic scaling run {said(plan.replaces)} would end."))
     if plan.etag:

@@ -14,7 +14,7 @@ from app.cli.client import ApiCall
 from app.cli.overrides import paused
 from app.cli.printing import Answer, as_yaml
 from app.cli.session import Session, path
-from app.cli.tables import LOUD, Cell, fields, said, since, table
+from app.cli.tables import LOUD, Cell, Content, fields, said, since, table
 from app.core.config.client_settings import AuditSettings, ConfigSettings, StatusSettings
 
 
@@ -53,7 +53,7 @@ def told(found: Status, now: float) -> list[Text]:
     role = f"{said(found.role)}, in a dry run" if found.dry_run else said(found.role)
     head = Text.assemble((role, "bold"), f"  dependency-watchdog {said(found.version)}")
     head.append(f", since {said(found.started_at)}, {since(found.started_at, now)} ago")
-    facts: list[tuple[str, Cell | str]] = []
+    facts: list[tuple[str, Content]] = []
     for loop, leader in found.leaders.items():
         address = f" at {leader.address}" if leader.address else ""
         known = f"led by {leader.identity}{address}" if leader.identity else "no leader"
@@ -103,12 +103,12 @@ def attempts(found: AuditList) -> list[Text]:
     return [*lines, Text(f"All since {said(found.metadata.since)}; the log has what came before.")]
 
 
-def _attempt(entry: AuditEntry) -> list[Cell | str]:
+def _attempt(entry: AuditEntry) -> tuple[Content, ...]:
     bad = entry.status is None or entry.status >= 400  # noqa: PLR2004 - the first of HTTP's errors
-    return [
-        *(entry.time, entry.caller or "", entry.claimed or "", entry.peer),
+    return (
+        *(entry.time, entry.caller, entry.claimed, entry.peer),
         entry.action or f"{entry.method} {entry.path}",
-        *(entry.namespace or "", entry.target or ""),
+        *(entry.namespace, entry.target),
         Cell("" if entry.status is None else str(entry.status), "red" if bad else "green"),
-        *(str(entry.times), entry.reason or ""),
-    ]
+        *(entry.times, entry.reason),
+    )

@@ -8,6 +8,7 @@ from rich.text import Text
 from app.api.schemas import (
     Condition,
     EndpointProbe,
+    Gate,
     HistoryEntry,
     Leases,
     Look,
@@ -21,7 +22,7 @@ from app.cli.client import ApiCall
 from app.cli.overrides import held, paused, pauses
 from app.cli.printing import Answer
 from app.cli.session import Session, path
-from app.cli.tables import LOUD, Cell, Row, clock, count, fields, said, since, span, table, word
+from app.cli.tables import LOUD, Cell, clock, count, fields, said, since, span, table, word
 from app.core.config.client_settings import ProbeSettings, ShootsSettings
 
 _CLOSED: Final = "Closed"
@@ -110,33 +111,40 @@ async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...
 
 def listed(found: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Text]:
     """A table of shoots, in the given order; a wide one says how they are probed, and how large dependents are."""
-    if not found:
-        return [Text("no shoots")]
     heads = ["NAMESPACE", "STATE", "REASON", "FOR", "LEASES", "AT 0", "OVERRIDES"]
     heads += ["PROBED", "NEXT", "FAILED", "DEPENDENTS", "MESSAGE"] if wide else []
-    rows: list[Row] = []
-    for each in found:
-        probed = each.probe
-        row: list[Cell | str] = [
-            each.namespace,
-            word(each.state, STYLES),
-            each.reason,
-            since(each.since, now),
-        ]
-        leases, expired = each.leases, "-"  # where the last probe could not read the leases
-        if leases is not None and not _are_old(leases, probed):
-            unknown = f", {leases.unknown} unknown" if leases.unknown else ""
-            expired = f"{leases.expired}/{leases.candidates} expired{unknown}"
-        there = [it.replicas.spec for it in each.resources if it.replicas.spec is not None]
-        zero = there.count(0)
-        at_zero = Cell(f"{zero}/{len(there)}" if there else "-", LOUD if zero else "")
-        row += [expired, at_zero, _overrides(each, now)]
-        if wide:
-            row += [since(probed.last_time, now), clock(probed.next_time)]
-            row += [str(probed.consecutive_failures), ", ".join(map(_sized, each.resources))]
-            row += [each.message]
-        rows.append(row)
-    return table(heads, rows)
+    rows = [
+        (
+            *(each.namespace, word(each.state, STYLES), each.reason, since(each.since, now)),
+            *(_expired(each), _at_zero(each), _overrides(each, now)),
+            *(_last_probe(each, now) if wide else ()),
+        )
+        for each in found
+    ]
+    return table(heads, rows, "no shoots")
+
+
+def _last_probe(shoot: Shoot, now: float) -> tuple[str | int, ...]:
+    """What a wide table has besides."""
+    probe, dependents = shoot.probe, ", ".join(map(_sized, shoot.resources))
+    when = since(probe.last_time, now), clock(probe.next_time)
+    return (*when, probe.consecutive_failures, dependents, shoot.message)
+
+
+def _expired(shoot: Shoot) -> str | None:
+    """How many leases have expired; None where the last probe could not read them."""
+    leases = shoot.leases
+    if leases is None or _are_old(leases, shoot.probe):
+        return None
+    unknown = f", {leases.unknown} unknown" if leases.unknown else ""
+    return f"{leases.expired}/{leases.candidates} expired{unknown}"
+
+
+def _at_zero(shoot: Shoot) -> Cell:
+    """How many of the dependents that exist are at 0."""
+    there = [it.replicas.spec for it in shoot.resources if it.replicas.spec is not None]
+    zero = there.count(0)
+    return Cell(f"{zero}/{len(there)}" if there else "", LOUD if zero else "")
 
 
 def _are_old(leases: Leases, probe: ProbeInfo) -> bool:
@@ -180,20 +188,13 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     head.append(said(shoot.state), STYLES.get(shoot.state, ""))
     head.append(f" ({said(shoot.reason)}) since {said(shoot.since)}, {since(shoot.since, now)} ago")
     paths = any(each.type == _OF_ENDPOINT_MODE for each in shoot.conditions)
-    facts: list[tuple[str, Cell | str]] = [
-        ("last probe", _probe_line(shoot.probe, now, "paths" if paths else "leases"))
+    facts = [
+        ("last probe", _probe_line(shoot.probe, now, "paths" if paths else "leases")),
+        ("leases", None if paths else _leases(shoot.leases, shoot.probe, now)),
+        *(("gate", _gate(each, now)) for each in shoot.gates),
+        ("pause", None if shoot.pause is None else Cell(_paused(shoot, now), LOUD)),
+        ("hold", None if shoot.hold is None else Cell(held(shoot.hold, now), LOUD)),
     ]
-    if not paths:
-        facts.append(("leases", _leases(shoot.leases, shoot.probe, now)))
-    for gate in shoot.gates:
-        text = (
-            f"{said(gate.message or gate.name)} ({said(gate.state)} for {since(gate.since, now)})"
-        )
-        facts.append(("gate", Cell(text, LOUD if gate.state == _CLOSED else "")))
-    if shoot.pause is not None:
-        facts.append(("pause", Cell(_paused(shoot, now), LOUD)))
-    if shoot.hold is not None:
-        facts.append(("hold", Cell(held(shoot.hold, now), LOUD)))
     lines = [head, Text(said(shoot.message)), Text(), *fields(facts)]
     lines += [Text(), *_resources(shoot.resources)]
     if shoot.endpoint_probes:
@@ -203,6 +204,11 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
         if (more := shoot.endpoint_probes_total - len(probes)) > 0:
             lines.append(Text(f"and {more} more, which are no worse"))
     return [*lines, Text(), *_conditions(shoot.conditions, now)]
+
+
+def _gate(gate: Gate, now: float) -> Cell:
+    text = f"{said(gate.message or gate.name)} ({said(gate.state)} for {since(gate.since, now)})"
+    return Cell(text, LOUD if gate.state == _CLOSED else "")
 
 
 def _probe_line(probe: ProbeInfo, now: float, judged: str) -> str:
@@ -234,29 +240,34 @@ def _leases(leases: Leases | None, probe: ProbeInfo, now: float) -> Cell | str:
 
 def _resources(resources: Sequence[Resource]) -> list[Text]:
     heads = ("RESOURCE", "REPLICAS", "READY", "SAVED", "LEVEL UP", "LEVEL DOWN", "NOTES")
-    rows: list[Row] = []
-    for each in resources:
-        replicas = each.replicas
-        missing = replicas.spec is None and each.protection_active is None
-        notes = {
-            "optional": each.optional,
-            "scaled down by the watchdog": each.protection_active,
-            "ignored": each.ignore_scaling,
-            "does not exist": missing,
-        }
-        at_zero = LOUD if replicas.spec == 0 else ""
-        row: list[Cell | str] = [f"{each.kind}/{each.name}", Cell(count(replicas.spec), at_zero)]
-        row += [count(replicas.ready), count(replicas.saved)]
-        row += [str(each.scale_up_level), str(each.scale_down_level), _those_that_apply(notes)]
-        rows.append(row)
+    rows = [
+        (
+            f"{each.kind}/{each.name}",
+            Cell(count(each.replicas.spec), LOUD if each.replicas.spec == 0 else ""),
+            *(each.replicas.ready, each.replicas.saved),
+            *(each.scale_up_level, each.scale_down_level, _notes(each)),
+        )
+        for each in resources
+    ]
     return table(heads, rows)
+
+
+def _notes(resource: Resource) -> str:
+    missing = resource.replicas.spec is None and resource.protection_active is None
+    notes = {
+        "optional": resource.optional,
+        "scaled down by the watchdog": resource.protection_active,
+        "ignored": resource.ignore_scaling,
+        "does not exist": missing,
+    }
+    return _those_that_apply(notes)
 
 
 def _those_that_apply(notes: Mapping[str, bool | None]) -> str:
     return ", ".join(note for note, applies in notes.items() if applies)
 
 
-def _endpoint_probe(probe: EndpointProbe, now: float) -> Row:
+def _endpoint_probe(probe: EndpointProbe, now: float) -> Sequence[Cell | str]:
     target = probe.target
     outcome = f": {probe.last_result}" if probe.last_result else ""
     notes = {
@@ -299,31 +310,29 @@ def _conditions(conditions: Sequence[Condition], now: float) -> list[Text]:
 
 def nodes(found: Sequence[Node]) -> list[Text]:
     """A table of nodes: which are candidates, and their leases."""
-    if not found:
-        return [Text("no nodes")]
-    rows: list[Row] = []
-    for each in found:
-        counts = {True: "yes", False: f"no: {said(each.reason)}", None: f"? {said(each.reason)}"}
-        age = "-" if each.age_seconds is None else span(each.age_seconds)
-        offset = each.clock_offset_seconds
-        row: list[Cell | str] = [
-            each.name,
-            each.pool or "",
-            each.zone or "",
-            counts[each.candidate],
-        ]
-        row += [word(each.lease, STYLES), age, "-" if offset is None else f"{offset:+.1f}s"]
-        rows.append(row)
-    return table(("NODE", "POOL", "ZONE", "COUNTS", "LEASE", "AGE", "CLOCK"), rows)
+    rows = [
+        (
+            *(each.name, each.pool, each.zone, _counts(each), word(each.lease, STYLES)),
+            None if each.age_seconds is None else span(each.age_seconds),
+            None if each.clock_offset_seconds is None else f"{each.clock_offset_seconds:+.1f}s",
+        )
+        for each in found
+    ]
+    heads = ("NODE", "POOL", "ZONE", "COUNTS", "LEASE", "AGE", "CLOCK")
+    return table(heads, rows, "no nodes")
+
+
+def _counts(node: Node) -> str:
+    if node.candidate:
+        return "yes"
+    return f"{'?' if node.candidate is None else 'no:'} {said(node.reason)}"
 
 
 def history(entries: Sequence[HistoryEntry]) -> list[Text]:
     """The history, newest first; a message that does not name its dependent comes after the name."""
-    if not entries:
-        return [Text("nothing has happened yet")]
-    rows: list[Row] = []
+    rows = []
     for each in entries:
         named = not each.resource or each.resource in each.message
         message = each.message if named else f"{each.resource}: {each.message}"
-        rows.append((said(each.time), each.type, each.reason, message))
-    return table(("TIME", "WHAT", "REASON", "MESSAGE"), rows)
+        rows.append((each.time, each.type, each.reason, message))
+    return table(("TIME", "WHAT", "REASON", "MESSAGE"), rows, "nothing has happened yet")

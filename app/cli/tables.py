@@ -33,7 +33,8 @@ class Cell(NamedTuple):
     style: str = ""
 
 
-Row = Sequence[Cell | str]
+Content = Cell | str | int | None
+"""What a cell or a field has; None for nothing."""
 
 
 def word(text: str, styles: Mapping[str, str]) -> Cell:
@@ -46,20 +47,30 @@ def said(text: str | None) -> str:
     return trimmed(text or "", _LONGEST) or _NOTHING
 
 
-def table(heads: Sequence[str], rows: Iterable[Row], indent: str = "") -> list[Text]:
-    """A table with columns as wide as their content; a narrower terminal cuts its lines."""
-    cells = [[_cell(each) for each in row] for row in rows]
-    widths = [
-        max(cell_len(each.text) for each in column)
-        for column in zip([Cell(head) for head in heads], *cells, strict=True)
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[Content]], none: str = "", indent: str = ""
+) -> list[Text]:
+    """A table with columns as wide as their content; a narrower terminal cuts its lines.
+
+    Args:
+        heads: The heads of the columns.
+        rows: The cells below them.
+        none: A line instead of the table if there are no rows.
+        indent: What each line begins with.
+    """
+    if none and not rows:
+        return [Text(none)]
+    lines = [
+        [Cell(head, "bold") for head in heads],
+        *([_cell(each) for each in row] for row in rows),
     ]
-    lines = [[Cell(head, "bold") for head in heads], *cells]
+    widths = [max(cell_len(each.text) for each in column) for column in zip(*lines, strict=True)]
     return [_line(line, widths, indent) for line in lines]
 
 
-def fields(rows: Iterable[tuple[str, Cell | str]], indent: str = "  ") -> list[Text]:
-    """Names and values, one pair on each line."""
-    found = [(name, _cell(value)) for name, value in rows]
+def fields(rows: Iterable[tuple[str, Content]], indent: str = "  ") -> list[Text]:
+    """Names and values, one pair on each line; what has no value (None) is left out."""
+    found = [(name, _cell(value)) for name, value in rows if value is not None]
     width = max((len(name) for name, _ in found), default=0)
     return [
         Text.assemble(indent, (name.ljust(width), "dim"), _GAP, (value.text, value.style))
@@ -67,8 +78,8 @@ def fields(rows: Iterable[tuple[str, Cell | str]], indent: str = "  ") -> list[T
     ]
 
 
-def _cell(of: Cell | str) -> Cell:
-    found = of if isinstance(of, Cell) else Cell(of)
+def _cell(of: Content) -> Cell:
+    found = of if isinstance(of, Cell) else Cell("" if of is None else str(of))
     return Cell(said(found.text), found.style)
 
 

@@ -10,7 +10,7 @@ from app.cli import answers
 from app.cli.client import ApiCall
 from app.cli.printing import Answer
 from app.cli.session import Session, path
-from app.cli.tables import LOUD, Cell, Row, fields, said, since, table, until
+from app.cli.tables import LOUD, Cell, Content, fields, said, since, table, until
 from app.core.config.client_settings import WeedersSettings, WeedSettings
 
 _READY: Final = {True: Cell("yes", "green"), False: Cell("no", LOUD), None: Cell("")}
@@ -43,28 +43,21 @@ async def weed(session: Session, settings: WeedSettings, words: tuple[str, ...])
 
 def listed(found: Sequence[Weeder], now: float, *, wide: bool = False) -> list[Text]:
     """A table of services with their newest recovery, in the given order."""
-    if not found:
-        return [Text("no recoveries")]
     heads = ["NAMESPACE", "SERVICE", "READY", "RECOVERY", "CAUSE", "AGE"]
     heads += ["DELETED", "QUEUED", "SPARED"]
     heads += ["READY SINCE", "BEGAN", "UNTIL", "ASKED BY", "TROUBLE"] if wide else []
-    rows: list[Row] = []
+    rows: list[Sequence[Content]] = []
     for each in found:
         newest = each.recoveries[0] if each.recoveries else answers.of(Recovery, {})
-        row: list[Cell | str] = [
-            each.namespace,
-            each.service,
-            _READY[each.ready],
-            newest.end or newest.phase,
-        ]
-        row += [newest.cause, since(newest.began, now)]
-        row += [str(len(newest.deletions)), str(newest.queued), str(len(newest.spared))]
+        row: list[Content] = [each.namespace, each.service, _READY[each.ready]]
+        row += [newest.end or newest.phase, newest.cause, since(newest.began, now)]
+        row += [len(newest.deletions), newest.queued, len(newest.spared)]
         if wide:
-            row += [each.since or "", newest.began, newest.until]
-            row += ["" if newest.asked is None else newest.asked.author]
+            row += [each.since, newest.began, newest.until]
+            row += [None if newest.asked is None else newest.asked.author]
             row += [Cell(each.failing or newest.trouble or "", LOUD)]
         rows.append(row)
-    return table(heads, rows)
+    return table(heads, rows, "no recoveries")
 
 
 def detailed(weeder: Weeder, now: float) -> list[Text]:
@@ -73,9 +66,8 @@ def detailed(weeder: Weeder, now: float) -> list[Text]:
     head = Text.assemble((said(f"{weeder.namespace}/{weeder.service}"), "bold"), f"  {state}")
     if weeder.since:
         head.append(f" since {said(weeder.since)}, {since(weeder.since, now)} ago")
-    lines = [head]
-    if weeder.failing:
-        lines += fields([("failing", Cell(weeder.failing, LOUD))])
+    failing = Cell(weeder.failing, LOUD) if weeder.failing else None
+    lines = [head, *fields([("failing", failing)])]
     for each in weeder.recoveries:
         lines += [Text(), *_recovery(each, now)]
     return lines if weeder.recoveries else [*lines, Text("no recoveries")]
@@ -84,27 +76,28 @@ def detailed(weeder: Weeder, now: float) -> list[Text]:
 def _recovery(recovery: Recovery, now: float) -> list[Text]:
     ended = recovery.ended is not None
     how = f"{recovery.end} at {recovery.ended}" if ended else recovery.phase
-    facts: list[tuple[str, Cell | str]] = [("state", how), ("cause", recovery.cause)]
-    if recovery.asked is not None:
-        asked = recovery.asked
-        facts.append(("asked by", f"{asked.author}: {asked.reason or 'no reason'}"))
-    facts.append(("began", f"{said(recovery.began)}, {since(recovery.began, now)} ago"))
-    if not ended:
-        facts.append(("until", until(recovery.until, now)))
-    if recovery.queued:
-        facts.append(("left" if ended else "queued", str(recovery.queued)))
-    if recovery.trouble:
-        facts.append(("trouble", Cell(recovery.trouble, LOUD)))
+    asked, trouble = recovery.asked, recovery.trouble
+    facts = [
+        ("state", how),
+        ("cause", recovery.cause),
+        ("asked by", None if asked is None else f"{asked.author}: {asked.reason or 'no reason'}"),
+        ("began", f"{said(recovery.began)}, {since(recovery.began, now)} ago"),
+        ("until", None if ended else until(recovery.until, now)),
+        ("left" if ended else "queued", recovery.queued or None),
+        ("trouble", Cell(trouble, LOUD) if trouble else None),
+    ]
     lines = [Text(f"recovery {said(str(recovery.id))}", "bold"), *fields(facts)]
     if recovery.deletions:
         deleted = [
-            (each.pod, each.time, each.result, each.container, each.spared_backoff or "")
+            (each.pod, each.time, each.result, each.container, each.spared_backoff)
             for each in recovery.deletions
         ]
-        lines += table(("DELETED", "TIME", "RESULT", "CONTAINER", "SPARED BACK-OFF"), deleted, "  ")
+        lines += table(
+            ("DELETED", "TIME", "RESULT", "CONTAINER", "SPARED BACK-OFF"), deleted, indent="  "
+        )
     if recovery.spared:
         spared = [(each.pod, each.reason, each.message) for each in recovery.spared]
-        lines += table(("NOT DELETED", "REASON", "MESSAGE"), spared, "  ")
+        lines += table(("NOT DELETED", "REASON", "MESSAGE"), spared, indent="  ")
     return lines
 
 
