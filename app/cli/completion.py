@@ -57,9 +57,10 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
     model, arguments = commands.known_commands().get(before[0]), before[1:]
     if model is None:
         return Candidates()
+    parsed = take_apart(arguments, model)
     if "--" not in arguments:
-        if (flag := _awaits_value(model, arguments)) is not None:
-            return _values(model, flag, typed)
+        if parsed.awaits is not None:
+            return _values(model, parsed.awaits, typed)
         if typed.startswith("-"):
             flag, equals, part = typed.partition("=")
             if not equals:
@@ -69,7 +70,6 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
                 return Candidates(_beginning(typed, flags))
             found, files = _values(model, flag.lstrip("-"), part)
             return Candidates([Candidate(f"{flag}={each.word}") for each in found], files)
-    parsed = take_apart(arguments, model)
     settings = _settings(model, parsed.flags, environ)
 
     def named(argument: str) -> Sequence[str]:
@@ -80,19 +80,6 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
 
 def _beginning(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
     return [each for each in found if each.word.startswith(typed)]
-
-
-def _awaits_value(model: type[CommandSettings], arguments: Sequence[str]) -> str | None:
-    """Return the flag whose value comes next; None if a flag or a positional argument does."""
-    last = arguments[-1] if arguments else ""
-    if not last.startswith("-") or last in {"-", "--"} or "=" in last:
-        return None
-    flag = last.removeprefix("-").removeprefix("-")
-    flag = model.aliases().get(flag, flag)
-    # The flag may itself be the value of the flag before it.
-    complete = take_apart(arguments, model).mistakes
-    takes_value = {**model.accepted(), **model.flags()}.get(flag) is False
-    return flag if complete and takes_value else None
 
 
 def _values(model: type[CommandSettings], flag: str, typed: str) -> Candidates:

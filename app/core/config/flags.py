@@ -219,6 +219,8 @@ class Arguments:
     rest: list[str] = field(default_factory=list)
     """The positional arguments."""
     help: bool = False
+    awaits: str | None = None
+    """The flag at the end that still lacks its value."""
     mistakes: list[Mistake] = field(default_factory=list)
 
 
@@ -253,6 +255,7 @@ def take_apart(words: Sequence[str], model: type[CommandSettings]) -> Arguments:
             found.flags[name] = queue.pop()
         else:
             found.mistakes.append(Mistake(None, f"--{name}", "needs a value"))
+            found.awaits = None if queue else name
     return found
 
 
