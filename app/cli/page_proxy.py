@@ -241,36 +241,27 @@ class LeaderLink:
         return refused
 
     async def keep(self) -> None:
-        """Look after the way for ever: check it when something has failed, and mend it."""
+        """Look after the way for ever: check it when something has failed, and mend it with back-off."""
+        clock, tell, failures = self._session.clock, self._session.printer.tell, 0
         while True:
             await self._failed.wait()
             try:
                 await self.find()
             except (CommandFailed, ConfigurationError) as error:
-                await self._mend(error)
+                if self.trouble is None:
+                    lost = f"dwd page: connection lost at {rfc3339(clock.now())}"
+                    tell(f"{lost}: {error}; retrying")
+                elif self.trouble != str(error):
+                    tell(f"dwd page: still broken: {error}")
+                self.trouble = str(error)
+                failures += 1
+                await self._client.transport.reset()
+                await clock.sleep(_PACE.jittered(failures, self._session.chance.random()))
+                continue
+            if self.trouble is not None:
+                self.trouble, failures = None, 0
+                tell(f"dwd page: connection restored at {rfc3339(clock.now())}")
             self._failed.clear()
-
-    async def _mend(self, error: Exception) -> None:
-        clock, failures = self._session.clock, 0
-        self._session.printer.tell(
-            f"dwd page: connection lost at {rfc3339(clock.now())}: {error}; retrying"
-        )
-        last = self.trouble = str(error)
-        while True:
-            failures += 1
-            await self._client.transport.reset()
-            await clock.sleep(_PACE.jittered(failures, self._session.chance.random()))
-            try:
-                await self.find()
-            except (CommandFailed, ConfigurationError) as again:
-                self.trouble = str(again)
-                if self.trouble != last:
-                    last = self.trouble
-                    self._session.printer.tell(f"dwd page: still broken: {last}")
-            else:
-                break
-        self.trouble = None
-        self._session.printer.tell(f"dwd page: connection restored at {rfc3339(clock.now())}")
 
 
 # The server for the browser.
@@ -310,41 +301,24 @@ class _Proxy:
             for name in _FORWARDED_REQUEST_HEADERS
             if name in request.headers
         }
+        send = partial(self._link.send, request.method, request.raw_path, headers, body)
         try:
-            said, moves = b"", self._link.moves
-            response = await self._link.send(request.method, request.raw_path, headers, body)
+            moves = self._link.moves
+            response, said = await send(), b""
             if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
-                response, said = await self._of_leader(request, response, headers, body, moves)
+                kind = response.headers.get("Content-Type", "")
+                again = request.method in {"GET", "HEAD"}
+                if kind.startswith(_PROBLEM):
+                    said = await whole(response, MAX_PROBLEM)
+                    # What a standby has refused has changed nothing, and is sent again.
+                    found = refusal(response.status, kind, said).problem
+                    again = found.type == NOT_THE_LEADER
+                if again and await self._link.look_elsewhere(moves):
+                    response.release()
+                    response, said = await send(), b""
         except (CommandFailed, ConfigurationError) as error:
             raise _unreachable(str(error)) from error
         return await _relay(request, response, said, self._link)
-
-    async def _of_leader(
-        self,
-        request: web.BaseRequest,
-        response: aiohttp.ClientResponse,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        moves: int,
-    ) -> tuple[aiohttp.ClientResponse, bytes]:
-        """The leader's answer, if a standby has refused; what was refused has changed nothing, and is sent again.
-
-        Returns:
-            An answer, and the part of its body that was read already.
-        """
-        kind = response.headers.get("Content-Type", "")
-        said = b""
-        if kind.startswith(_PROBLEM):
-            said = await whole(response, MAX_PROBLEM)
-            if refusal(response.status, kind, said).problem.type != NOT_THE_LEADER:
-                return response, said
-        elif request.method not in {"GET", "HEAD"}:
-            return response, said
-        if not await self._link.look_elsewhere(moves):
-            return response, said
-        response.release()
-        again = await self._link.send(request.method, request.raw_path, headers, body)
-        return again, b""
 
 
 def _check_user(request: web.BaseRequest) -> None:
@@ -407,18 +381,15 @@ async def _body(request: web.BaseRequest) -> bytes | None:
     """Read the body of a request; None if it has none; raises Refused if it is too long, or too slow."""
     if not request.body_exists:
         return None
-    found = bytearray()
     try:
         async with asyncio.timeout(_BODY_TIME):
-            async for chunk in request.content.iter_any():
-                found += chunk
-                if len(found) > _MAX_BODY:
-                    most = f"A request has at most {_MAX_BODY >> 10} KiB."
-                    raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most, _NOT_FORWARDED)
+            return await request.clone(client_max_size=_MAX_BODY).read()
+    except web.HTTPRequestEntityTooLarge as error:
+        most = f"A request has at most {_MAX_BODY >> 10} KiB."
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, most, _NOT_FORWARDED) from error
     except TimeoutError as error:
         late = f"The request did not arrive within {_BODY_TIME:.0f} s."
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, late, _NOT_FORWARDED) from error
-    return bytes(found)
 
 
 async def _relay(
