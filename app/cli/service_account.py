@@ -322,15 +322,21 @@ async def _output(process: asyncio.subprocess.Process) -> bytes:
     """All that the plugin writes, until it has ended; it is ended with us."""
     assert process.stdout is not None  # noqa: S101 - it was asked for
     try:
-        said = await process.stdout.read(_MAX_ANSWER)
-        while more := await process.stdout.read(_MAX_ANSWER):
-            said = (said + more)[: _MAX_ANSWER + 1]
+        said = await _beginning(process.stdout)
         await process.wait()
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+    return said
+
+
+async def _beginning(stream: asyncio.StreamReader | aiohttp.StreamReader) -> bytes:
+    """The beginning of a stream, which is read to its end; more than `_MAX_ANSWER` is none of what we ask for."""
+    said = b""
+    while more := await stream.read(_MAX_ANSWER):
+        said = (said + more)[:_MAX_ANSWER]
     return said
 
 
@@ -462,12 +468,7 @@ class _Seed:
                 _request_timeout=self.timeout,
             )
             async with response:
-                said = await response.content.read(_MAX_ANSWER)
-                while len(said) < _MAX_ANSWER and (
-                    more := await response.content.read(_MAX_ANSWER)
-                ):
-                    said += more
-                return int(response.status), said[:_MAX_ANSWER]
+                return int(response.status), await _beginning(response.content)
         except TimeoutError as error:
             raise NoAnswer(f"the seed at {self._host} does not answer in time") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
