@@ -60,14 +60,9 @@ def of_leader(asked: Origin, address: str) -> Origin | None:
         with contextlib.suppress(ValueError):
             text = f"[{ipaddress.IPv6Address(address)}]"
         text = f"{asked.scheme}://{text}"
-    try:
-        found = origin(text)
-    except ValueError:
-        return None
-    if found.scheme != asked.scheme and found.scheme == "http":
-        return None
+    found = of_peer(asked, text)
     named = "://" in address or ":" in text.partition("://")[2].rpartition("]")[2]
-    return found if named else Origin(found.scheme, found.host, asked.port)
+    return found if found is None or named else replace(found, port=asked.port)
 
 
 def of_peer(asked: Origin, url: str) -> Origin | None:
