@@ -69,8 +69,7 @@ async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, 
     # As it was given, with keys that are there twice: that is for the API to judge.
     body = None if settings.data is None else msgspec.Raw(settings.data.encode())
     method = settings.method or ("GET" if settings.data is None else "POST")
-    headers = {} if settings.if_match is None else {"If-Match": settings.if_match}
-    call = ApiCall(method, path, body=body, headers=headers)
+    call = ApiCall(method, path, body=body, headers={"If-Match": settings.if_match})
     async with session.client.answered(call, SILENCE) as response:
         if settings.include:
             lines = [f"HTTP {response.status} {response.reason or ''}".rstrip()]

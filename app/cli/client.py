@@ -9,9 +9,8 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
-from types import TracebackType
 from typing import Final, Literal, Self
 
 import aiohttp
@@ -39,6 +38,8 @@ EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""
 SILENCE: Final = 45.0
 """Seconds of silence after which a stream of events counts as broken: three heartbeats of the server."""
+_BROKEN: Final = (aiohttp.ClientError, TimeoutError, OSError)
+"""What a request, or the reading of its answer, may fail with."""
 _UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
 
 
@@ -49,55 +50,45 @@ class ApiCall:
     method: str
     path: str
     """Path below `/api/v1/`, with quoted parts."""
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str | None] = field(default_factory=dict)
+    """What is None is not sent."""
     body: object = None
     """Encoded as JSON; None for none."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str | None] = field(default_factory=dict)
+    """What is None is not sent."""
 
 
+@dataclass(slots=True, repr=False)
 class Client:
-    """Sends requests to the API; an asynchronous context manager, which ends connections and child processes.
+    """Sends requests to the API; an asynchronous context manager, which ends connections and child processes."""
 
-    Args:
-        transport: The way to the API.
-        tokens: What identifies the caller.
-        tls: What verifies servers; True: the CAs of this machine.
-        timeout: Seconds for one answer.
-        allow_plain_http: Send the token over plain http to other machines, too.
-        connections: Most connections at a time.
-    """
-
-    def __init__(
-        self,
-        transport: Transport,
-        tokens: TokenSource,
-        tls: ssl.SSLContext | Literal[True],
-        *,
-        timeout: float,
-        allow_plain_http: bool = False,
-        connections: int = CONNECTIONS,
-    ) -> None:
-        self.transport = transport
-        self._tokens, self._tls, self._timeout = tokens, tls, timeout
-        self._allow_plain_http, self._connections = allow_plain_http, connections
-        self._agent = f"dwd/{own_version()}"
-        self._session: aiohttp.ClientSession
+    transport: Transport
+    """The way to the API."""
+    tokens: TokenSource
+    """What identifies the caller."""
+    tls: ssl.SSLContext | Literal[True]
+    """What verifies servers; True: the CAs of this machine."""
+    _: KW_ONLY
+    timeout: float
+    """Seconds for one answer."""
+    allow_plain_http: bool = False
+    """Send the token over plain http to other machines, too."""
+    connections: int = CONNECTIONS
+    """Most connections at a time."""
+    # Made here, as to look up the version blocks.
+    _agent: str = field(default_factory=lambda: f"dwd/{own_version()}", init=False)
+    _session: aiohttp.ClientSession = field(init=False)
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._tls, limit=self._connections),
+            connector=aiohttp.TCPConnector(ssl=self.tls, limit=self.connections),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             headers={"User-Agent": self._agent},
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         try:
             await self._session.close()
         finally:
@@ -109,7 +100,7 @@ class Client:
         Raises:
             CommandFailed: There is no answer, or it is an error. The notes say so if a write may have been carried out.
         """
-        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT)
+        timeout = aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT)
         async with self._answered(call, timeout) as response:
             return await whole(response, MAX_ANSWER)
 
@@ -130,7 +121,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=silence)
         try:
             async with (
-                asyncio.timeout(self._timeout) as limit,
+                asyncio.timeout(self.timeout) as limit,
                 self._answered(call, timeout) as response,
             ):
                 if response.content_type == EVENT_STREAM:
@@ -196,10 +187,10 @@ class Client:
                     allow_redirects=False,
                     server_hostname=place.certificate_name,
                 )
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except _BROKEN as error:
                 raise self._unanswered(str(place.origin), error) from error
             unknown = response.status == HTTPStatus.UNAUTHORIZED
-            if not unknown or renewed or not self._tokens.rejected():
+            if not unknown or renewed or not self.tokens.rejected():
                 return response
             renewed = True
             response.release()
@@ -219,10 +210,10 @@ class Client:
         self, call: ApiCall, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to a request, sent until it is a success; follows each kind of `FOLLOWED` problem once."""
-        target = str(URL(f"{_API}{call.path}").extend_query(call.query))
-        headers, body = call.headers, None
+        target = str(URL(f"{_API}{call.path}").extend_query(_given(call.query)))
+        headers, body = _given(call.headers), None
         if call.body is not None:
-            headers = {**headers, "Content-Type": "application/json"}
+            headers["Content-Type"] = "application/json"
             body = msgspec.json.encode(call.body)
         followed: list[ServerRefused] = []
         try:
@@ -247,7 +238,7 @@ class Client:
             try:
                 async with response:
                     yield response
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except _BROKEN as error:
                 raise await self._lost(response, error) from error
         except NoAnswer as error:
             if error.sent:
@@ -255,8 +246,8 @@ class Client:
             raise
 
     async def _credentials(self, place: RequestTarget) -> Mapping[str, str]:
-        found = await self._tokens.headers()
-        if found and exposes(place.origin) and not self._allow_plain_http:
+        found = await self.tokens.headers()
+        if found and exposes(place.origin) and not self.allow_plain_http:
             message = f"the token is not sent to {place.origin}: plain http is not encrypted"
             raise CommandFailed(Exit.USAGE, message, ["use https, or give --allow-plain-http"])
         return found
@@ -265,12 +256,12 @@ class Client:
         async with response:
             try:
                 body = await whole(response, MAX_PROBLEM)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except _BROKEN as error:
                 raise await self._lost(response, error) from error
         kind, later = response.headers.get("Content-Type", ""), response.headers.get("Retry-After")
         refused = refusal(response.status, kind, body, later)
-        if response.status == HTTPStatus.UNAUTHORIZED and isinstance(self._tokens, NoToken):
-            refused.notes = (*refused.notes, self._tokens.why)
+        if response.status == HTTPStatus.UNAUTHORIZED and isinstance(self.tokens, NoToken):
+            refused.notes = (*refused.notes, self.tokens.why)
         return refused
 
     async def _lost(self, response: aiohttp.ClientResponse, error: Exception) -> NoAnswer:
@@ -299,6 +290,10 @@ class Client:
                 return NoAnswer(trouble, self.transport.hints(), sent=False)
             case _:
                 return NoAnswer(f"{origin} does not answer: {str(error) or type(error).__name__}")
+
+
+def _given(values: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def note_perhaps_done(call: ApiCall, error: CommandFailed) -> None:

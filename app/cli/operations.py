@@ -52,9 +52,9 @@ async def operations(
         return bool(words) and answers.of(Operation, shown.data).phase in ENDED
 
     if settings.cancel:
-        body = await session.client.ask(delete("operations", words[0], reason=settings.reason))
-        cancelled = Answer(None, [Text(f"{words[0]} is being cancelled")], [words[0]])
-        session.printer.show(_shown(session, answers.decode(body)) if body else cancelled)
+        call = delete("operations", words[0], reason=settings.reason)
+        data, _ = await session.ask(Operation, call)
+        session.printer.show(_shown(session, data))
     elif settings.watch:
         title = f"{' '.join(words) or 'all operations'} at {settings.server}"
         await session.watch(fetch, title, has_ended)
@@ -77,7 +77,7 @@ async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...
         "dryRun": settings.dry_run,
         "force": settings.force,
     }
-    headers = {} if settings.if_match is None else {"If-Match": settings.if_match}
+    headers = {"If-Match": settings.if_match}
     call = ApiCall("POST", path("shoots", namespace, "scale"), body=body, headers=headers)
     if settings.dry_run:
         data, plan = await session.ask(Plan, call)

@@ -6,7 +6,6 @@ from typing import Final
 from rich.text import Text
 
 from app.api.schemas import Hold, LiveResource, Pause
-from app.cli import answers
 from app.cli.client import ApiCall
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit
@@ -78,11 +77,8 @@ async def unignore(session: Session, settings: UnignoreSettings, words: tuple[st
 
 
 async def _annotate(session: Session, call: ApiCall, what: str) -> None:
-    body = await session.client.ask(call)
-    data = answers.decode(body) if body else None
-    found = answers.of(LiveResource, data or {})
-    name = said(f"{found.kind}/{found.name}") if found.name else "the resource"
-    session.printer.show(Answer(data, [Text(f"{name} {what}")]))
+    data, found = await session.ask(LiveResource, call)
+    session.printer.show(Answer(data, [Text(f"{said(f'{found.kind}/{found.name}')} {what}")]))
 
 
 async def _annotation(session: Session, namespace: str, resource: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Exit codes, the errors that carry them, and the translation of problems (RFC 9457) into such errors; pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from http import HTTPStatus
 from typing import Final
@@ -79,7 +79,7 @@ NOT_THE_LEADER: Final = _URN + "not-the-leader"
 LOOP_NOT_HERE: Final = _URN + "loop-not-here"
 _MOST_ERRORS: Final = 20
 
-_CODES: Final = {
+_CODES: Final[Mapping[int, Exit]] = {
     HTTPStatus.UNAUTHORIZED: Exit.NOT_ALLOWED,
     HTTPStatus.FORBIDDEN: Exit.NOT_ALLOWED,
     HTTPStatus.NOT_FOUND: Exit.NOT_FOUND,
@@ -125,7 +125,7 @@ class ServerRefused(CommandFailed):
 
     def __init__(self, status: int, problem: ProblemBody, retry_after: str | None = None) -> None:
         self.status, self.problem = status, problem
-        code = _CODES.get(HTTPStatus(status), Exit.FAILED) if status in _KNOWN else Exit.FAILED
+        code = _CODES.get(status, Exit.FAILED)
         passing = status == HTTPStatus.TOO_MANY_REQUESTS or status >= _SERVER_SIDE
         # The API joins all errors in the detail; here each has a line of its own.
         bad = [f"{each.path}: {each.message}" for each in problem.errors or ()]
@@ -144,7 +144,6 @@ class ServerRefused(CommandFailed):
         return self.status >= _SERVER_SIDE and not self.problem.type
 
 
-_KNOWN: Final = frozenset(HTTPStatus)
 _SERVER_SIDE: Final = 500
 
 

@@ -27,8 +27,7 @@ async def status(session: Session, settings: StatusSettings, words: tuple[str, .
 
 async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...]) -> None:
     """`dwd audit`: attempts to change something."""
-    query = {"namespace": words[0]} if words else {}
-    query |= {} if settings.caller is None else {"caller": settings.caller}
+    query = {"namespace": words[0] if words else None, "caller": settings.caller}
     data, _ = await session.get_all(AuditEntry, "audit", query=query)
     session.printer.show(Answer(data, attempts(answers.of(AuditList, data))))
 

@@ -27,7 +27,7 @@ def path(*parts: str) -> str:
 
 def delete(*parts: str, reason: str | None) -> ApiCall:
     """A DELETE, which has no body and takes the reason in its query."""
-    return ApiCall("DELETE", path(*parts), query={} if reason is None else {"reason": reason})
+    return ApiCall("DELETE", path(*parts), {"reason": reason})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Session:
         return await self.ask(kind, ApiCall("GET", path(*parts)))
 
     async def get_all(
-        self, kind: type[Schema], *parts: str, query: Mapping[str, str] | None = None
+        self, kind: type[Schema], *parts: str, query: Mapping[str, str | None] | None = None
     ) -> tuple[dict[str, Any], list[Schema]]:
         """Read all pages of a list; returns them in the form of one page, and its items read.
 

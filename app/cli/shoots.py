@@ -99,8 +99,7 @@ async def _history(session: Session, name: str) -> Answer:
 
 async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:
     """`dwd probe`: request a probe."""
-    query = {} if settings.reason is None else {"reason": settings.reason}
-    call = ApiCall("POST", path("shoots", words[0], "probe"), query=query)
+    call = ApiCall("POST", path("shoots", words[0], "probe"), {"reason": settings.reason})
     data, found = await session.ask(Look, call)
     line = f"{words[0]}: the next probe is at {said(found.at)}; then see dwd shoots {words[0]}"
     session.printer.show(Answer(data, [Text(line)]))

@@ -23,8 +23,8 @@ async def weeders(session: Session, settings: WeedersSettings, words: tuple[str,
         data, one = await session.get(Weeder, "weeders", *words)
         found, lines = [one], detailed(one, now)
     else:
-        query = {"namespace": words[0]} if words else {}
-        query |= {"running": "true"} if settings.running else {}
+        of = words[0] if words else None
+        query = {"namespace": of, "running": "true" if settings.running else None}
         data, found = await session.get_all(Weeder, "weeders", query=query)
         lines = listed(found, now, wide=session.printer.wide)
     session.printer.show(
