@@ -173,17 +173,16 @@ class _Kubeconfig:
     user_folder: Path
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class SeedKubeconfig:
-    """The operator's own access to the seed: the kubeconfig, read anew for each token.
+    """The operator's own access to the seed: the kubeconfig, read anew for each token."""
 
-    Args:
-        files: The kubeconfig files, separated as in KUBECONFIG.
-        context: The context; None: the current one.
-        environ: The environment of login plugins.
-    """
-
-    def __init__(self, files: str, context: str | None, environ: Mapping[str, str]) -> None:
-        self._files, self._context, self._environ = files, context, environ
+    files: str
+    """The kubeconfig files, separated as in KUBECONFIG."""
+    context: str | None
+    """The context; None: the current one."""
+    environ: Mapping[str, str]
+    """The environment of login plugins."""
 
     def load(self) -> _Kubeconfig:
         """Read the files; blocks.
@@ -194,10 +193,10 @@ class SeedKubeconfig:
         # Imported here: it takes half a second, which every other command would lose.
         kube_config = importlib.import_module("kubernetes_asyncio.config.kube_config")
         try:
-            merger = kube_config.KubeConfigMerger(self._files)
+            merger = kube_config.KubeConfigMerger(self.files)
             named = (each.get("current-context") for each in merger.config_files.values())
             # Of several files the first that names a context counts, as for kubectl.
-            context = self._context or next(filter(None, named), None)
+            context = self.context or next(filter(None, named), None)
             found = None if context is None else self._chosen(merger.config, context)
         except Exception as error:  # it raises whatever goes wrong in a file
             raise self._unusable(error) from error
@@ -229,7 +228,7 @@ class SeedKubeconfig:
         """
         found = await asyncio.to_thread(self.load)
         if isinstance(plugin := found.user.pop("exec", None), dict):
-            found.user.update(await _logged_in(plugin, found, self._environ))
+            found.user.update(await _logged_in(plugin, found, self.environ))
         elif found.user.get("tokenFile"):
             found.user.pop("token", None)  # kubectl, too, prefers the file
         kube_config = importlib.import_module("kubernetes_asyncio.config.kube_config")
@@ -251,7 +250,7 @@ class SeedKubeconfig:
         return self._wrong(f"is no kubeconfig that can be used: {trimmed(said)}")
 
     def _wrong(self, message: str) -> ConfigurationError:
-        return ConfigurationError(trimmed(self._files), [Mistake(None, _FLAG, message)])
+        return ConfigurationError(trimmed(self.files), [Mistake(None, _FLAG, message)])
 
 
 def _impersonated(user: Mapping[str, Any]) -> list[tuple[str, str]]:
