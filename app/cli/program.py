@@ -204,9 +204,8 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
         if kubectl is None:
             raise _wrong("dwd", "--port-forward", "needs kubectl, which is not in PATH")
         chosen = settings.kubeconfig, settings.context
-        port = settings.server.port
         transport = ForwardedTransport(
-            settings.server, Kubectl(kubectl, deployment, port, environ, *chosen)
+            settings.server, Kubectl(kubectl, deployment, environ, *chosen)
         )
     return Client(
         transport,

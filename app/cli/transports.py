@@ -55,14 +55,13 @@ def of_leader(asked: Origin, address: str) -> Origin | None:
     Returns:
         None if it is not an address, or leads from https to plain http.
     """
-    text = address
-    if "://" not in address:
-        with contextlib.suppress(ValueError):
-            text = f"[{ipaddress.IPv6Address(address)}]"
-        text = f"{asked.scheme}://{text}"
-    found = of_peer(asked, text)
-    named = "://" in address or ":" in text.partition("://")[2].rpartition("]")[2]
-    return found if found is None or named else replace(found, port=asked.port)
+    if "://" in address:
+        return of_peer(asked, address)
+    with contextlib.suppress(ValueError):
+        address = f"[{ipaddress.IPv6Address(address)}]"
+    found = of_peer(asked, f"{asked.scheme}://{address}")
+    has_port = ":" in address.rpartition("]")[2]
+    return found if found is None or has_port else replace(found, port=asked.port)
 
 
 def of_peer(asked: Origin, url: str) -> Origin | None:
@@ -237,8 +236,6 @@ class Kubectl:
     path: str
     deployment: NamespacedName
     """The first target; later targets are in the same namespace."""
-    port: int
-    """Port of the target."""
     environ: Mapping[str, str]
     kubeconfig: Path | None = None
     context: str | None = None
@@ -254,8 +251,8 @@ class PortForward:
         """The local port."""
 
     @classmethod
-    async def start(cls, kubectl: Kubectl, target: str) -> Self:
-        """Start kubectl and wait until it listens.
+    async def start(cls, kubectl: Kubectl, target: str, port: int) -> Self:
+        """Start kubectl and wait until it forwards to the port of the target.
 
         It gets a session of its own, so that Ctrl-C reaches this process alone, which then ends kubectl in order.
 
@@ -272,7 +269,7 @@ class PortForward:
                 f"--namespace={kubectl.deployment.namespace}",
                 *chosen,
                 target,
-                f":{kubectl.port}",
+                f":{port}",
                 env={k: v for k, v in kubectl.environ.items() if not k.startswith(ENV_PREFIX)},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
@@ -360,7 +357,7 @@ class ForwardedTransport(Transport):
     def __init__(self, server: Origin, kubectl: Kubectl) -> None:
         self._server, self._kubectl = server, kubectl
         self._first = self._target = f"deployment/{kubectl.deployment.name}"
-        self._port = kubectl.port
+        self._port = server.port
         self._running: PortForward | None = None
         self._changing = asyncio.Lock()
         """Requests may come side by side (`dwd page`): one of them starts kubectl, the others wait."""
@@ -369,8 +366,7 @@ class ForwardedTransport(Transport):
         """The local end of the forwarded port; starts kubectl if it does not run."""
         async with self._changing:
             if self._running is None or self._running.ended:
-                kubectl = replace(self._kubectl, port=self._port)
-                self._running = await PortForward.start(kubectl, self._target)
+                self._running = await PortForward.start(self._kubectl, self._target, self._port)
             here = Origin(self._server.scheme, "127.0.0.1", self._running.port)
         secure = self._server.scheme == "https"
         return RequestTarget(here, self._server.host if secure else None)
@@ -387,7 +383,7 @@ class ForwardedTransport(Transport):
         return ["give --port-forward with the Deployment of the other loop"] if there else []
 
     async def reset(self) -> None:
-        await self._lead_to(self._first, self._kubectl.port)
+        await self._lead_to(self._first, self._server.port)
 
     def _meant(self, problem: ProblemBody) -> tuple[str, int] | None:
         """The pod or Service that a problem names, as kubectl's argument, and its port."""

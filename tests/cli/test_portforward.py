@@ -155,7 +155,7 @@ def test_a_leader_whose_pod_is_gone_is_said_in_kubectls_words(cluster, api):
 async def test_after_a_leaders_pod_that_is_gone_the_deployment_is_asked_again(cluster, api):
     api.on(SHOOTS, standby(None, "gone_1"), page())
     of = NamespacedName("garden", "dwd-prober")
-    kubectl = Kubectl(str(cluster.folder / "kubectl"), of, 8080, cluster.environ)
+    kubectl = Kubectl(str(cluster.folder / "kubectl"), of, cluster.environ)
     transport = ForwardedTransport(origin(api.url), kubectl)
     async with Client(transport, NoToken(), True, timeout=5.0) as client:
         with pytest.raises(CommandFailed) as caught:
