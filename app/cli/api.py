@@ -2,13 +2,22 @@
 
 import json
 import sys
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
 from rich.text import Text
 
 from app.cli import answers
-from app.cli.client import EVENT_STREAM, MAX_ANSWER, SILENCE, ApiCall, note_perhaps_done, whole
+from app.cli.client import (
+    EVENT_STREAM,
+    MAX_ANSWER,
+    SILENCE,
+    ApiCall,
+    lines_of,
+    note_perhaps_done,
+    whole,
+)
 from app.cli.printing import Answer, as_json, printable
 from app.cli.problems import CommandFailed
 from app.cli.session import Session
@@ -76,8 +85,10 @@ async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, 
             lines += [f"{name}: {value}" for name, value in response.headers.items()]
             session.printer.lines([*(Text(trimmed(line, 1_000)) for line in lines), Text()])
         if response.content_type == EVENT_STREAM:
-            async for line in response.content:
-                session.printer.lines([Text(printable(line.decode("utf-8", "replace").rstrip()))])
+            async with aclosing(lines_of(response.content)) as parts:
+                async for line in parts:
+                    shown = printable(line.decode("utf-8", "replace").rstrip())
+                    session.printer.lines([Text(shown)])
             return
         text = await whole(response, MAX_ANSWER)
     if method == "HEAD":

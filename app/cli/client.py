@@ -7,7 +7,7 @@ leader, or a process the peer that runs the other loop, the request goes on ther
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
@@ -38,6 +38,8 @@ EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""
 SILENCE: Final = 45.0
 """Seconds of silence after which a stream of events counts as broken: three heartbeats of the server."""
+MAX_EVENT: Final = 8 << 20
+"""Most bytes of one event; real ones are far smaller."""
 _BROKEN: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """What a request, or the reading of its answer, may fail with."""
 _UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
@@ -314,3 +316,20 @@ async def whole(response: aiohttp.ClientResponse, most: int) -> bytes:
         if len(found) > most:
             raise CommandFailed(Exit.FAILED, f"the answer is longer than {most >> 20} MiB")
     return bytes(found)
+
+
+async def lines_of(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
+    """Split a stream of events into lines without their ends; an incomplete last line is dropped.
+
+    Raises:
+        CommandFailed: A line is longer than `MAX_EVENT`.
+    """
+    rest = bytearray()
+    async for chunk in stream.iter_any():
+        rest += chunk
+        *complete, tail = rest.split(b"\n")
+        rest = bytearray(tail)
+        if len(rest) > MAX_EVENT:
+            raise CommandFailed(Exit.FAILED, f"a line is longer than {MAX_EVENT >> 20} MiB")
+        for line in complete:
+            yield bytes(line).removesuffix(b"\r")

@@ -1,11 +1,9 @@
 """`dwd events`: changes as they happen, in words; after a broken connection it resumes from the last complete event."""
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import aiohttp
 from rich.text import Text
 
 from app.api.schemas import (
@@ -21,7 +19,7 @@ from app.api.schemas import (
     WeederChange,
 )
 from app.cli import answers, operations, shoots
-from app.cli.client import EVENT_STREAM, SILENCE, ApiCall
+from app.cli.client import EVENT_STREAM, MAX_EVENT, SILENCE, ApiCall, lines_of
 from app.cli.overrides import named, written_by
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit
@@ -34,8 +32,6 @@ from app.core.model.instants import rfc3339
 _PACE: Final = Backoff(1.0, 30.0)
 # Seconds after which a stream counts as steady: if it breaks then, the back-off starts anew.
 _STEADY: Final = 60.0
-MAX_EVENT: Final = 8 << 20
-"""Most bytes of one event; real ones are far smaller."""
 _MAX_ID: Final = 200
 
 
@@ -58,7 +54,7 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
             call = ApiCall("GET", "events", query, headers=headers)
             async with session.client.stream(call, SILENCE) as stream:
                 connected = True
-                async with aclosing(_lines(stream)) as lines:
+                async with aclosing(lines_of(stream)) as lines:
                     async for line in lines:
                         if (event := reader.feed(line)) is None:
                             continue
@@ -80,19 +76,6 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
         seconds = max(reader.retry or 0.0, _PACE.jittered(failures, session.chance.random()))
         session.printer.tell(f"dwd events: {trouble}; connecting again in {seconds:.0f}s")
         await session.clock.sleep(seconds)
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
-    """Split the stream into lines without their ends; an incomplete last line is dropped."""
-    rest = bytearray()
-    async for chunk in stream.iter_any():
-        rest += chunk
-        *whole, tail = rest.split(b"\n")
-        rest = bytearray(tail)
-        if len(rest) > MAX_EVENT:
-            raise CommandFailed(Exit.FAILED, f"a line is longer than {MAX_EVENT >> 20} MiB")
-        for line in whole:
-            yield bytes(line).removesuffix(b"\r")
 
 
 # A parser of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html); pure.

@@ -104,6 +104,12 @@ def test_a_stream_of_events_is_printed_as_it_comes(api, dwd):
     assert dwd("api", "events").lines == [": hello", "", "event: shoot", "data: {}", ""]
 
 
+def test_an_event_may_be_as_long_as_it_is_of_dwd_events(api, dwd):
+    line = b"data: " + b"x" * (1 << 20)
+    api.on("GET /events", Reply(line + b"\n\n", headers=EVENTS.headers))
+    assert dwd("api", "events").lines == [line.decode(), ""]
+
+
 def test_what_a_terminal_would_obey_is_escaped(api, dwd):
     text = Reply(b"\x1b[2J\xff red", headers={"Content-Type": "text/plain"})
     api.on("GET /status", text)

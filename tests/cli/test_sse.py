@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.events import MAX_EVENT, Event, EventReader
+from app.cli.client import MAX_EVENT
+from app.cli.events import Event, EventReader
 from app.cli.problems import CommandFailed
 
 
