@@ -70,12 +70,15 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
                 return Candidates(_beginning(typed, flags))
             found, files = _values(model, flag.lstrip("-"), part)
             return Candidates([Candidate(f"{flag}={each.word}") for each in found], files)
-    settings = _settings(model, parsed.flags, environ)
-
-    def named(argument: str) -> Sequence[str]:
-        return () if settings is None else names(argument, [*parsed.rest, typed], settings, environ)
-
-    return _positional(model, parsed.rest, typed, named)
+    argument = _argument(model, len(parsed.rest))
+    if argument == _FILE:
+        return Candidates(files=True)
+    offered: Sequence[str] = ()
+    if "|" in argument:
+        offered = argument.split("|")
+    elif argument and (settings := _settings(model, parsed.flags, environ)) is not None:
+        offered = names(argument, [*parsed.rest, typed], settings, environ)
+    return Candidates(_beginning(typed, map(Candidate, offered)))
 
 
 def _beginning(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
@@ -108,25 +111,12 @@ def _settings(
         return None
 
 
-def _positional(
-    model: type[CommandSettings],
-    before: Sequence[str],
-    typed: str,
-    named: Callable[[str], Sequence[str]],
-) -> Candidates:
-    """Return the candidates for a positional argument, which the usage line of the command declares."""
-    declared = [word.strip("[]") for word in model.arguments()]
+def _argument(model: type[CommandSettings], index: int) -> str:
+    """Return the positional argument in this place, as the usage line of the command declares it; empty if none is."""
+    declared = [each.strip("[]") for each in model.arguments()]
     if declared and declared[-1].endswith("…"):
-        declared += declared[-1:] * len(before)
-    if len(before) >= len(declared):
-        return Candidates()
-    argument = declared[len(before)].partition("|--")[0].strip("…")
-    if argument == _FILE:
-        return Candidates(files=True)
-    if "|" in argument:
-        choices = (Candidate(each) for each in argument.split("|"))
-        return Candidates(_beginning(typed, choices))
-    return Candidates(_beginning(typed, (Candidate(each) for each in named(argument))))
+        index = min(index, len(declared) - 1)
+    return "".join(declared[index : index + 1]).partition("|--")[0].strip("…")
 
 
 def shown(found: Candidates) -> str:
