@@ -103,9 +103,8 @@ class Printer:
             self._write("".join(f"{line.plain.rstrip()}\n" for line in lines))
             return
         for line in lines:
-            if (
-                line.no_wrap
-            ):  # a row of a table; print ignores what the line itself says of wrapping
+            # A row of a table is cut; print ignores what the line itself says of wrapping.
+            if line.no_wrap:
                 self._console.print(line, no_wrap=True, overflow=line.overflow)
             else:
                 self._console.print(line, soft_wrap=True)

@@ -417,26 +417,24 @@ class _Seed:
         place = f"/api/v1/namespaces/{account.namespace}/serviceaccounts/{account.name}/token"
         status, said = await self._post(place, body)
         refusal = _message(said)
-        match status:
-            case HTTPStatus.OK | HTTPStatus.CREATED:
-                if (token := _member(said, str, "status", "token")) is not None:
-                    lives = _member(said, int, "spec", "expirationSeconds")
-                    return token, LIFETIME if lives is None else lives
-                refusal = "the answer is no TokenRequest"
-            case HTTPStatus.UNAUTHORIZED:
-                raise self._unknown(said)
-            case HTTPStatus.FORBIDDEN:
-                who = f"{person} may" if person else "you may"
-                needed = "create serviceaccounts/token, with this resourceName"
-                note = f"that takes the right to {needed}: docs/authentication.md"
-                message = f"{who} not make tokens of the ServiceAccount {account}: {refusal}"
-                raise CommandFailed(Exit.NOT_ALLOWED, message, [note])
-            case HTTPStatus.NOT_FOUND:
-                note = "the chart makes some with api.auth.serviceAccounts.create=true"
-                message = f"there is no ServiceAccount {account}: {refusal}"
-                raise CommandFailed(Exit.NOT_FOUND, message, [note])
-            case _:
-                pass
+        if status in {HTTPStatus.OK, HTTPStatus.CREATED}:
+            if (token := _member(said, str, "status", "token")) is not None:
+                lives = _member(said, int, "spec", "expirationSeconds")
+                return token, LIFETIME if lives is None else lives
+            refusal = "the answer is no TokenRequest"
+        if status == HTTPStatus.UNAUTHORIZED:
+            raise self._unknown(said)
+        if status == HTTPStatus.FORBIDDEN:
+            needed = "create serviceaccounts/token, with this resourceName"
+            note = f"that takes the right to {needed}: docs/authentication.md"
+            message = (
+                f"{person or 'you'} may not make tokens of the ServiceAccount {account}: {refusal}"
+            )
+            raise CommandFailed(Exit.NOT_ALLOWED, message, [note])
+        if status == HTTPStatus.NOT_FOUND:
+            note = "the chart makes some with api.auth.serviceAccounts.create=true"
+            message = f"there is no ServiceAccount {account}: {refusal}"
+            raise CommandFailed(Exit.NOT_FOUND, message, [note])
         raise CommandFailed(
             Exit.FAILED,
             f"the seed gives no token of the ServiceAccount {account} ({status}): {refusal}",

@@ -68,23 +68,20 @@ async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, .
 
 async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answer:
     """One shoot; programs get a single answer: its nodes, its history, or the shoot itself."""
-    for_people, now = session.printer.for_people, session.clock.now()
-    if settings.nodes and not for_people:
-        return await _nodes(session, name)
-    if settings.history and not for_people:
-        return await _history(session, name)
+    now, for_people = session.clock.now(), session.printer.for_people
+    parts = [
+        each for each, asked in ((_nodes, settings.nodes), (_history, settings.history)) if asked
+    ]
+    if parts and not for_people:
+        return await parts[0](session, name)
     data, found = await session.get(Shoot, "shoots", name)
-    if not for_people:
-        return Answer(data, (), [found.namespace])
     lines = detailed(found, now)
-    if found.pauses > 1:
+    if found.pauses > 1 and for_people:
         _, in_force = await session.get_all(Pause, "shoots", name, "pauses")
         lines += [Text(), *pauses(in_force, now)]
-    if settings.nodes:
-        lines += [Text(), *(await _nodes(session, name)).lines]
-    if settings.history:
-        lines += [Text(), *(await _history(session, name)).lines]
-    return Answer(data, lines)
+    for part in parts:
+        lines += [Text(), *(await part(session, name)).lines]
+    return Answer(data, lines, [found.namespace])
 
 
 async def _nodes(session: Session, name: str) -> Answer:
