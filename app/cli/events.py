@@ -233,7 +233,7 @@ def _override(data: Any) -> EventText:  # noqa: ANN401 - JSON
         decision = hold = answers.of(Hold, data["after"])
         kind, name = str(hold.direction), ""
     if override.author and override.author == decision.author:
-        by = f" by {written_by(override.author, verified=decision.verified)}"
+        by = f" by {written_by(decision)}"
     shown = f" {kind}" if kind else ""
     text = f"{what}{shown}{by} until {decision.until}: {decision.reason}{name}"
     return EventText(whom, text, "yellow")

@@ -158,9 +158,7 @@ def _tell_progress(session: Session, now: Operation, phases: dict[str, str]) -> 
 
 
 def _by(operation: Operation) -> str:
-    if not operation.author:
-        return operation.trigger
-    return written_by(operation.author, verified=operation.verified)
+    return written_by(operation) if operation.author else operation.trigger
 
 
 def listed(operations: Sequence[Operation], now: float, *, wide: bool = False) -> list[Text]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from rich.text import Text
 
-from app.api.schemas import Hold, LiveResource, Pause
+from app.api.schemas import Hold, LiveResource, Operation, Pause
 from app.cli.client import ApiCall
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit
@@ -110,9 +110,8 @@ async def _kind(session: Session, namespace: str, kind: str, name: str) -> str:
 def paused(pause: Pause, now: float) -> str:
     """A pause with the time left, author and reason, and its name unless it is the API's own."""
     whose = " (all shoots)" if pause.covers == "all" else ""
-    author = written_by(pause.author, verified=pause.verified)
     left = _left(pause.until, now)
-    return f"paused {pause.scope}{whose}, {left}, {author}: {pause.reason}{named(pause)}"
+    return f"paused {pause.scope}{whose}, {left}, {written_by(pause)}: {pause.reason}{named(pause)}"
 
 
 def named(pause: Pause) -> str:
@@ -127,7 +126,7 @@ def pauses(found: Sequence[Pause], now: float) -> list[Text]:
         (
             *(each.name, "all shoots" if each.covers == "all" else "this shoot", each.scope),
             _left(each.until, now),
-            written_by(each.author, verified=each.verified),
+            written_by(each),
             each.reason,
         )
         for each in found
@@ -139,8 +138,7 @@ def held(hold: Hold, now: float) -> str:
     """A hold with the time left, the scaling run that goes on, author and reason."""
     direction = f" {hold.direction}" if hold.direction else ""
     run = "" if hold.done or not hold.operation else f", scaling run {hold.operation} continues"
-    author = written_by(hold.author, verified=hold.verified)
-    return f"held{direction}, {_left(hold.until, now)}{run}, {author}: {hold.reason}"
+    return f"held{direction}, {_left(hold.until, now)}{run}, {written_by(hold)}: {hold.reason}"
 
 
 def _left(time: str, now: float) -> str:
@@ -150,6 +148,7 @@ def _left(time: str, now: float) -> str:
     return f"{span(instant - now)} left"
 
 
-def written_by(author: str, *, verified: bool) -> str:
+def written_by(decision: Pause | Hold | Operation) -> str:
     """The author, and whether that is only what somebody has written."""
-    return author if verified or author == "unknown" else f"{author} (unverified)"
+    known = decision.verified or decision.author == "unknown"
+    return f"{decision.author}{'' if known else ' (unverified)'}"
