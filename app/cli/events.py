@@ -42,13 +42,11 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
         CommandFailed: The first stream cannot be opened, or a later one for a reason that will not pass.
     """
     del settings
-    query = {"namespace": words[0]} if words else {}
+    query = {"namespace": words[0] if words else None}
     reader, failures, connected = EventReader(), 0, False
     while True:
         began = session.clock.now()
-        headers = {"Accept": EVENT_STREAM}
-        if reader.last_id is not None:
-            headers["Last-Event-ID"] = reader.last_id
+        headers = {"Accept": EVENT_STREAM, "Last-Event-ID": reader.last_id}
         reader.broken()
         try:
             call = ApiCall("GET", "events", query, headers=headers)
@@ -59,11 +57,10 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
                         if (event := reader.feed(line)) is None:
                             continue
                         data = answers.decode(event.data)
-                        line_for_people = told(
-                            event.name, data, rfc3339(session.clock.now())[11:19]
-                        )
+                        at = rfc3339(session.clock.now())[11:19]
+                        for_people = told(event.name, data, at)
                         shown = {"id": reader.last_id, "event": event.name, "data": data}
-                        answer = Answer(shown, [] if line_for_people is None else [line_for_people])
+                        answer = Answer(shown, [for_people] if for_people else [])
                         session.printer.show(answer, one_of_many=True)
             trouble = "the stream has ended"
         except CommandFailed as error:
