@@ -29,10 +29,8 @@ MAX_ANSWER: Final = 64 << 20
 MAX_PROBLEM: Final = 1 << 20
 """Most bytes of an answer that is a problem."""
 _CHUNK: Final = 1 << 16
-CONNECTIONS: Final = 4
-"""Most connections of a command at a time."""
-PAGE_CONNECTIONS: Final = 64
-"""Those of `dwd page`: a browser has six, and each page that is looked at keeps one."""
+_CONNECTIONS: Final = 64
+"""Most connections at a time, for `dwd page`: a browser has six, and each page that is looked at keeps one."""
 _API: Final = "/api/v1/"
 EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""
@@ -75,15 +73,13 @@ class Client:
     """Seconds for one answer."""
     allow_plain_http: bool = False
     """Send the token over plain http to other machines, too."""
-    connections: int = CONNECTIONS
-    """Most connections at a time."""
     # Made here, as to look up the version blocks.
     _agent: str = field(default_factory=lambda: f"dwd/{own_version()}", init=False)
     _session: aiohttp.ClientSession = field(init=False)
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self.tls, limit=self.connections),
+            connector=aiohttp.TCPConnector(ssl=self.tls, limit=_CONNECTIONS),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             headers={"User-Agent": self._agent},

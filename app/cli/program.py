@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Final, Literal, TextIO
 
 from app.api.schemas import Shoot
-from app.cli.client import CONNECTIONS, PAGE_CONNECTIONS, Client
+from app.cli.client import Client
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session
@@ -25,7 +25,6 @@ from app.core.config.client_settings import (
     ApiCommandSettings,
     ClientSettings,
     OutputFormat,
-    PageSettings,
 )
 from app.core.config.flags import Read
 from app.core.errors import ConfigurationError, Mistake, WatchdogError
@@ -213,7 +212,6 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
         tls,
         timeout=settings.timeout,
         allow_plain_http=settings.allow_plain_http,
-        connections=PAGE_CONNECTIONS if isinstance(settings, PageSettings) else CONNECTIONS,
     )
 
 

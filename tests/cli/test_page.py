@@ -97,7 +97,7 @@ async def way(api, tokens=None, **settings):
     tokens, tls = tokens or NoToken(), ssl.create_default_context()
     flags = PageSettings(no_browser=True, output="json", **settings)
     async with (
-        Client(transport, tokens, tls, timeout=2.0, connections=64) as client,
+        Client(transport, tokens, tls, timeout=2.0) as client,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as browser,
     ):
         printer = Printer(out, err, OutputFormat.JSON, {})
