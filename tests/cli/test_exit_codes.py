@@ -207,6 +207,28 @@ def test_nobody_knows_either_after_an_answer_that_makes_no_sense(reply, code, ap
     assert "unknown whether" not in dwd("shoots", NAME).err, "a read changes nothing"
 
 
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b""], ids=["page", "list", "nothing"])
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        (
+            f"ignore {NAME} Deployment/kcm {WHY}",
+            "PUT /shoots/{}/resources/Deployment/kcm/ignore-scaling",
+        ),
+        (
+            f"unignore {NAME} Deployment/kcm",
+            "DELETE /shoots/{}/resources/Deployment/kcm/ignore-scaling",
+        ),
+        ("operations op-1 --cancel", "DELETE /operations/op-1"),
+    ],
+)
+def test_every_change_reads_its_answer(line, asks, body, api, dwd):
+    api.on(asks.format(NAME), Reply(body))
+    ran = dwd(*line.split())
+    assert (ran.code, ran.out) == (1, "")
+    assert "unknown whether the change was made" in ran.err
+
+
 def test_https_to_a_port_without_it_is_said_to_be_that(api, dwd):
     ran = dwd("shoots", "--server", api.url.replace("http:", "https:"))
     assert (ran.code, ran.out) == (1, "")
