@@ -111,24 +111,16 @@ class Client:
         Args:
             call: The request.
             silence: Seconds without any data after which a stream of events counts as broken; any other answer has to
-                be complete within the time for one answer.
+                be complete within the time for one answer after it has begun.
 
         Raises:
             CommandFailed: There is no answer, it is an error, or it breaks off while it is read.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=silence)
-        try:
-            async with (
-                asyncio.timeout(self.timeout) as limit,
-                self._answered(call, timeout) as response,
-            ):
-                if response.content_type == EVENT_STREAM:
-                    limit.reschedule(None)
+        async with self._answered(call, timeout) as response:
+            streams = response.content_type == EVENT_STREAM
+            async with asyncio.timeout(None if streams else self.timeout):
                 yield response
-        except TimeoutError as error:
-            late = NoAnswer("the API does not answer in time")
-            note_perhaps_done(call, late)
-            raise late from error
 
     @asynccontextmanager
     async def stream(self, call: ApiCall, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
@@ -142,8 +134,7 @@ class Client:
             CommandFailed: There is no answer, it is not a stream (such as a page of a proxy, which a retry would get
                 again), or it breaks off while it is read.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=silence)
-        async with self._answered(call, timeout) as response:
+        async with self.answered(call, silence) as response:
             if response.status != HTTPStatus.OK or response.content_type != EVENT_STREAM:
                 kind = response.headers.get("Content-Type") or "without a Content-Type"
                 came = f"{response.status} ({kind})"
@@ -176,15 +167,18 @@ class Client:
         while True:
             place = await self.transport.place()
             try:
-                response = await self._session.request(
-                    method,
-                    URL(f"{place.origin}{target}", encoded=True),
-                    data=body,
-                    headers={**headers, **await self._credentials(place)},
-                    timeout=timeout,
-                    allow_redirects=False,
-                    server_hostname=place.certificate_name,
-                )
+                credentials = await self._credentials(place)
+                # The start of kubectl and a login are no part of the time for an answer.
+                async with asyncio.timeout(self.timeout):
+                    response = await self._session.request(
+                        method,
+                        URL(f"{place.origin}{target}", encoded=True),
+                        data=body,
+                        headers={**headers, **credentials},
+                        timeout=timeout,
+                        allow_redirects=False,
+                        server_hostname=place.certificate_name,
+                    )
             except _BROKEN as error:
                 raise self._unanswered(str(place.origin), error) from error
             unknown = response.status == HTTPStatus.UNAUTHORIZED
@@ -253,7 +247,8 @@ class Client:
     async def _refused(self, response: aiohttp.ClientResponse) -> ServerRefused:
         async with response:
             try:
-                body = await whole(response, MAX_PROBLEM)
+                async with asyncio.timeout(self.timeout):
+                    body = await whole(response, MAX_PROBLEM)
             except _BROKEN as error:
                 raise await self._lost(response, error) from error
         kind, later = response.headers.get("Content-Type", ""), response.headers.get("Retry-After")

@@ -207,6 +207,13 @@ def test_nobody_knows_either_after_an_answer_that_makes_no_sense(reply, code, ap
     assert "unknown whether" not in dwd("shoots", NAME).err, "a read changes nothing"
 
 
+def test_a_stream_of_events_has_to_begin_in_time_as_every_answer(api, dwd):
+    api.on("GET /events", Reply({}, wait=30))
+    ran = dwd("events", "--timeout=100ms")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == f"dwd: {api.url} does not answer in time\n"
+
+
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b""], ids=["page", "list", "nothing"])
 @pytest.mark.parametrize(
     ("line", "asks"),

@@ -125,6 +125,15 @@ def test_the_leaders_pod_is_asked_where_another_one_leads(cluster, api):
     assert len(cluster.said("ends")) == 2
 
 
+@pytest.mark.parametrize("line", ["shoots", "api shoots"])
+def test_the_start_of_kubectl_is_no_part_of_the_time_for_an_answer(line, cluster, api):
+    api.on(SHOOTS, page())
+    kubectl = cluster.folder / "kubectl"
+    kubectl.write_text(kubectl.read_text().replace("exec ", "sleep 2; exec "))
+    ran = cluster.run(*line.split(), "--timeout=1500ms")
+    assert (ran.code, ran.err) == (0, "")
+
+
 def test_the_service_of_the_other_loop_is_asked(cluster, api):
     line = "POST /weeders/shoot--a--b/etcd"
     peer = "http://dwd-weeder.garden.svc:9090"
