@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TextIO, assert_never
 
 from rich.text import Text
@@ -77,6 +77,11 @@ class Printer:
     def wide(self) -> bool:
         """Whether tables have all of their columns."""
         return self._output is OutputFormat.WIDE
+
+    @property
+    def names_only(self) -> bool:
+        """Whether of each answer the names alone are written."""
+        return self._output is OutputFormat.NAME
 
     def tell(self, line: str) -> None:
         """Write a message to standard error."""
@@ -156,11 +161,12 @@ class _Succession:
     def show(self, shown: Answer, title: str) -> None:
         del title
         self._said = ""
-        if shown.data == self._last:
+        told = shown.names if self._printer.names_only else shown.data
+        if told == self._last:
             return
         parted = shown.lines if self._last is None else [Text(), *shown.lines]
-        self._last = shown.data
-        self._printer.show(Answer(shown.data, parted), one_of_many=True)
+        self._last = told
+        self._printer.show(replace(shown, lines=parted), one_of_many=True)
 
     def trouble(self, text: str) -> None:
         if text != self._said:

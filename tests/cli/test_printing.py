@@ -135,6 +135,14 @@ def test_watching_a_pipe_writes_what_has_changed():
     assert (out.getvalue(), err.getvalue()) == ("one\n\ntwo\n", "away\naway\n")
 
 
+def test_watching_names_writes_them_when_they_are_others():
+    out = io.StringIO()
+    with Printer(out, io.StringIO(), OutputFormat.NAME, {}).watching() as screen:
+        for data, names in ((1, ["a"]), (2, ["a"]), (3, ["a", "b"])):
+            screen.show(Answer(data, [Text("one")], names), "title")
+    assert out.getvalue() == "a\na\nb\n"
+
+
 def test_watching_a_terminal_draws_in_place_and_counts_what_does_not_fit():
     out = Terminal()
     printer = Printer(out, io.StringIO(), OutputFormat.TABLE, {"COLUMNS": "40", "LINES": "6"})

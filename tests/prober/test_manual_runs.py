@@ -149,6 +149,21 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(operat
 # The plan.
 
 
+async def test_a_plan_ends_where_its_run_would(operator):
+    began = await operator.scale(DOWN)
+    await operator.ended(began.id)
+    operator.kubectl.delete("Deployment", SHOOT, KCM.name)
+    await operator.run(1)
+    plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(UP))
+    assert [(each.resource, each.action, each.reason) for each in plan.steps] == [
+        (KCM, "Failed", "NotFound"),
+        (MCM, "Skip", "NotReached"),
+        (CA, "Skip", "NotReached"),
+    ]
+    ended = await operator.ended((await operator.scale(UP)).id)
+    assert [each.phase for each in ended.steps[1:]] == [StepPhase.CANCELLED] * 2
+
+
 async def test_a_plan_says_what_would_be_done_and_writes_nothing(slow):
     plan = await slow.prober.scaling_runs.plan(SHOOT, slow.spec(DOWN))
     assert [

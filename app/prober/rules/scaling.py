@@ -38,6 +38,8 @@ class Why(StrEnum):
     IGNORED = "IgnoreScaling"
     LEFT_AT_ZERO = "LeftAtZero"
     NOT_OURS = "AtZeroNotOurs"
+    NOT_REACHED = "NotReached"
+    """Of a plan for people: what is before it fails, which ends the run."""
 
 
 @dataclass(frozen=True, slots=True)
