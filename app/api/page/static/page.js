@@ -311,7 +311,7 @@ async function keepFresh() {
 
 // ---- The stream of events, with resume after a break.
 
-const SILENCE = 40000; // the server says something every 15 s
+const SILENCE = 25000; // the server says something every 15 s
 const HIDDEN = 20000; // a browser has six connections to a server: a page that nobody sees gives its own back
 let streaming = null;
 let listening = false; // the stream is there
@@ -359,7 +359,10 @@ async function follow(url) {
     let silence;
     const heard = () => {
       clearTimeout(silence);
-      silence = setTimeout(() => ending.abort(new Error("no data for 40 s")), SILENCE);
+      silence = setTimeout(() => {
+        connection.lostAt ??= performance.now() - SILENCE; // what one sees is as old as that
+        ending.abort(new Error(`no data for ${SILENCE / 1000} s`));
+      }, SILENCE);
     };
     heard();
     streaming = ending;
