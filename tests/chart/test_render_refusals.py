@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.chart.rendering import Json, Renderer
-from tests.chart.tools import Failed
+from tests.chart.rendering import CHART, Json, Renderer
+from tests.chart.tools import Failed, Tool
 from tests.chart.valuesfiles import refused
 
 pytestmark = pytest.mark.real
@@ -44,3 +44,9 @@ def test_a_release_whose_name_no_service_can_have_is_refused(render: Renderer) -
     with pytest.raises(Failed, match="fullnameOverride: is required for a release with this name"):
         render(release="1st")
     assert render(release="1st", values={"fullnameOverride": "first"}).of("Service")
+
+
+def test_ports_of_the_command_line_are_compared_with_those_of_files(helm: Tool) -> None:
+    """Helm reads a number of `--set` as another type."""
+    words = ("--set=image.repository=x", "--set=ports.metrics=8080")
+    assert "ports: must differ" in helm.refusal("template", "x", CHART, *words)

@@ -76,7 +76,7 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- include "dependency-watchdog.mistake" (list . "prober.enabled" "must be true where weeder.enabled is not: nothing would run") -}}
 {{- end -}}
 {{- $ports := .values.ports -}}
-{{- if lt (list $ports.api $ports.metrics $ports.health | uniq | len) 3 -}}
+{{- if lt (list (int $ports.api) (int $ports.metrics) (int $ports.health) | uniq | len) 3 -}}
 {{- include "dependency-watchdog.mistake" (list . "ports" (printf "must differ, not %v, %v and %v" $ports.api $ports.metrics $ports.health)) -}}
 {{- end -}}
 {{- end -}}
