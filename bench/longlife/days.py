@@ -23,7 +23,7 @@ from app.prober import environment
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SEED
-from app.simulation.server import MemoryServers, reading
+from app.simulation.server import MemoryServers, options, reading
 from app.simulation.store import ObjectKey
 from app.weeder import recovery
 from bench.exploration.life import ReportingTasks
@@ -198,6 +198,7 @@ class LongLife:
 
     def _tidy(self) -> None:
         """The world forgets what it only remembers for those who judge it; Events live for an hour in a real seed."""
+        options.parse.cache_clear()  # the path of each pod that there ever was
         world = self.world
         world.requests.reset()
         world.journal.clear()
