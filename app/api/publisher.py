@@ -204,7 +204,7 @@ class Published:
     def of_overrides(self, more: set[Topic]) -> set[Topic]:
         """All topics that overrides may be about, and the shoots, which show those of all shoots, too."""
         known = {*self._known, *more}
-        namespaces = {each.namespace for each in known}.union(self._overrides.held())
+        namespaces = {each.namespace for each in known}.union(self._overrides.with_requests())
         overrides = {Topic(ChangeKind.OVERRIDE, each) for each in (None, *namespaces)}
         return overrides | {each for each in self._known if each.kind is ChangeKind.SHOOT}
 

@@ -61,7 +61,7 @@ class ShootRegistry:
             self._scalers[namespace] = Scaler(self._env, namespace)
         return self._scalers[namespace]
 
-    def release_scaler(self, namespace: str) -> None:
+    def forget_scaler(self, namespace: str) -> None:
         """Forgets the scaler of a shoot that is no longer probed, unless a run is under way."""
         if (found := self._scalers.get(namespace)) is not None and found.idle:
             del self._scalers[namespace]
@@ -106,7 +106,7 @@ class ShootRegistry:
         if found is not None:
             # A manual run may have started while the runner was being stopped.
             await self.scaler_of(namespace).stop(lifecycle.message, forced_too=False)
-            self.release_scaler(namespace)
+            self.forget_scaler(namespace)
 
     def _note_not_probed(self, namespace: str, lifecycle: Lifecycle) -> None:
         if namespace not in self._env.seed.clusters():

@@ -207,7 +207,7 @@ class FakeOverrides:
     def request(self, uid: str, namespace: str | None = None) -> ScaleRequest | None:
         return next((each for each in self.requests(namespace) if each.id.uid == uid), None)
 
-    def held(self) -> set[str]:
+    def with_requests(self) -> set[str]:
         return {each.id.namespace for each in self.orders.values()}
 
     def subscribe(self, listener: Callable[[str | None], None]) -> None:

@@ -169,7 +169,7 @@ class OverrideCache:
         """Returns the ScaleRequest with this uid, of this shoot or of any; None if there is none."""
         return next((each for each in self.requests(namespace) if each.id.uid == uid), None)
 
-    def held(self) -> Collection[str]:
+    def with_requests(self) -> Collection[str]:
         """Returns the namespaces that have ScaleRequests."""
         return {each.id.namespace for each in self.requests()}
 

@@ -489,7 +489,7 @@ class ScaleRequests:
         await self._shoots[namespace].run()
         del self._shoots[namespace]
         if self.registry.runner(namespace) is None:
-            self.registry.release_scaler(namespace)
+            self.registry.forget_scaler(namespace)
 
     def _wake(self) -> None:
         self._changed.set()

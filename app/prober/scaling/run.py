@@ -589,8 +589,6 @@ class Scaler:
 
     def _begin_next(self, before: ScalingRun) -> None:
         """Starts what waited for the end of the run: a manual run, the other direction, or the same one again."""
-        if self.scaling_run is not None:
-            return  # a listener has started one
         order, self._ordered = self._ordered, None
         wanted = self._wanted
         if order is not None:
