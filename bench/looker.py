@@ -169,7 +169,11 @@ class Looker:
         """Makes the contacts before the probe that is due; one that fails is a failed probe."""
         if Without.CONTACT in self._settings.without or self._memory.failures:
             return due
-        while (at := schedule.next_contact(now, due, self._timings)) is not None:
+        while (last := self._memory.contacts.last) is not None:
+            at = schedule.next_contact(last, due, self._timings)
+            if at is None:
+                break
+            at = max(at, now)
             if self._world.weather.down.within(now, at):
                 return at  # the process ends before
             try:
