@@ -78,7 +78,8 @@ class ApiRequest:
     asked: RequestedRight
     path: str
     within: float
-    """Seconds for the whole call, including a second attempt; for a watch, until it is open."""
+    """Seconds for the whole call, from when its budget has admitted it and the credentials are known, with a second
+    attempt; for a watch, until it is open."""
     params: Mapping[str, str] = field(default_factory=dict)
     method: str = "GET"
     body: object = field(default=None, repr=False)
