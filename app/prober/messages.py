@@ -308,6 +308,23 @@ _WARNINGS: Final = {
 }
 
 
+def annotation_invalid(
+    environment: ProberEnvironment, namespace: str, resource: ResourceRef, warning: str
+) -> None:
+    """Reports that an annotation of a dependent means nothing."""
+    text, told = _WARNINGS[warning]
+    notice = AnnotationInvalid(
+        namespace,
+        environment.clock.now(),
+        warning,
+        f"{resource}: {text}",
+        Severity.WARNING,
+        resource=resource,
+        event=told,
+    )
+    environment.notice_bus.publish(notice)
+
+
 def run_began(environment: ProberEnvironment, order: ScalingRunStatus) -> None:
     """Reports that a scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
@@ -437,17 +454,7 @@ def resource_ended(
     direction, now = order.direction, environment.clock.now()
     task, result = run.task, run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:
-        text, told = _WARNINGS[warning]
-        invalid = AnnotationInvalid(
-            order.namespace,
-            now,
-            warning,
-            f"{run.ref}: {text}",
-            Severity.WARNING,
-            resource=run.ref,
-            event=told,
-        )
-        environment.notice_bus.publish(invalid)
+        annotation_invalid(environment, order.namespace, run.ref, warning)
     why = None if task is None else task.why
     severity = _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO)
     if _written_only(run):

@@ -23,7 +23,7 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.scaling_runs import ScalingRunStatus
-from app.core.model.workloads import Direction
+from app.core.model.workloads import Direction, ResourceRef
 from app.core.ports import Watched
 from app.prober import messages
 from app.prober.environment import SLOW, ProberEnvironment
@@ -113,6 +113,8 @@ class ShootRunner:
         """At the last probe no lease counted any more (`state.vanished`)."""
         self._standing_by_since: float | None = None
         """Since when this standby has not probed, as the leader renews its Lease; None while it probes."""
+        self._warned: set[tuple[ResourceRef, str]] = set()
+        """Of which annotations people were warned."""
 
     @property
     def has_probed(self) -> bool:
@@ -128,6 +130,7 @@ class ShootRunner:
 
     async def run(self) -> None:
         self._schedule.start()
+        self._warn_of_annotations()
         while not self._stopping:
             if await self._due():
                 await self._probe_once()
@@ -349,6 +352,7 @@ class ShootRunner:
         """Probes at once; if leadership was lost, ends the scaling run first."""
         if not self._env.leadership.leading:
             self._scaler.end("this instance is not the leader")
+        self._warn_of_annotations()
         self.wake()
 
     def overrides_changed(self) -> None:
@@ -372,6 +376,22 @@ class ShootRunner:
         """Called when the watch shows another version of one of the shoot's dependents."""
         self._scaler.recheck()
         self._protection.note(self._decision)
+        self._warn_of_annotations()
+
+    def _warn_of_annotations(self) -> None:
+        """Reports annotations that mean nothing as soon as they are there, not when a scaling run meets them."""
+        if not self._env.leadership.leading:
+            return
+        plan = self._scaler.pending().plans[Direction.UP]
+        found = {
+            (each.dependent.ref, warning)
+            for level in plan
+            for each in level
+            for warning in each.task.warnings
+        }
+        for ref, warning in found - self._warned:
+            messages.annotation_invalid(self._env, self.namespace, ref, warning)
+        self._warned = found
 
     def gate_changed(self) -> None:
         """Probes at once if a closed gate had held back a scale-down, and is open now."""

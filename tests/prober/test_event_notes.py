@@ -66,6 +66,22 @@ async def test_what_a_person_wrote_into_annotations_is_answered_on_the_object(ha
     )
 
 
+async def test_an_annotation_that_means_nothing_is_told_once_and_before_anything_is_scaled(harness):
+    harness.annotate(MCM, ignore_scaling="yes")
+    await harness.run(60)
+    invalid = [each.resource for each in harness.told("InvalidIgnoreScalingAnnotation")]
+    assert invalid == [MCM]
+    for value in ("true", "perhaps"):
+        harness.annotate(MCM, ignore_scaling=value)
+        await harness.run(5)
+    assert len(harness.told("InvalidIgnoreScalingAnnotation")) == 2
+    assert not harness.told("FlowStarted")
+    await harness.kill()
+    following = harness.again()
+    await following.run(5)
+    assert len(following.told("InvalidIgnoreScalingAnnotation")) == 1, "to a new process it is new"
+
+
 async def test_what_was_at_0_for_no_known_reason_says_so_when_it_comes_back(harness):
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
     await harness.until(lambda: harness.told("FoundAtZero"), within=300)
