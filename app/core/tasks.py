@@ -37,7 +37,7 @@ class Tasks:
 
         async def guarded() -> None:
             try:
-                await job()
+                await _uncancelled(job)
             except Exception as error:
                 log.exception("task failed", task=name, error=repr(error), exc_info=error)
 
@@ -49,7 +49,7 @@ class Tasks:
         async def watched() -> None:
             cause: Exception | None = None
             try:
-                await job()
+                await _uncancelled(job)
             except Exception as error:  # noqa: BLE001 - whatever it was, it is logged below, and the process ends
                 cause = error
             if self._stopping:
@@ -71,7 +71,7 @@ class Tasks:
             while True:
                 started = self._clock.now()
                 try:
-                    return await job()
+                    return await _uncancelled(job)
                 except Exception as error:
                     failures = 1 if self._clock.now() - started > 2 * pace.most else failures + 1
                     failed(error)
@@ -110,6 +110,20 @@ class Tasks:
             for task in pending:
                 task.cancel()
             await asyncio.wait(pending)
+
+
+async def _uncancelled(job: Job) -> None:
+    """Awaits a job; raises RuntimeError where it ends because what it awaited was cancelled, and not it itself.
+
+    Else a loop would end as if it had been told to, and nobody would hear of it.
+    """
+    try:
+        await job()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("something that it awaited was cancelled") from error
 
 
 async def cancelled(*tasks: asyncio.Task[Any]) -> None:

@@ -44,6 +44,21 @@ async def test_the_death_of_a_shared_loop_has_its_cause_and_is_logged(tasks, lin
     assert [line["log_level"] for line in lines] == ["critical"]
 
 
+async def test_a_loop_whose_work_is_cancelled_elsewhere_has_failed(tasks, lines):
+    async def awaits_what_is_cancelled():
+        work = asyncio.ensure_future(forever())
+        asyncio.get_running_loop().call_soon(work.cancel)
+        await work
+
+    failures = []
+    _ = tasks.kept(awaits_what_is_cancelled, "probe", failures.append)
+    _ = tasks.shared(awaits_what_is_cancelled, "reflector")
+    with pytest.raises(SharedLoopDied) as died:
+        await tasks.died()
+    assert "was cancelled" in str(died.value.__cause__)
+    assert [str(each) for each in failures] == [str(died.value.__cause__)]
+
+
 async def test_the_first_death_counts_and_later_ones_are_no_trouble(tasks):
     _ = tasks.shared(end, "first")
     _ = tasks.shared(fail, "second")
