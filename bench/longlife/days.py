@@ -55,6 +55,7 @@ def _small() -> Iterator[None]:
     """Bounds that so few shoots would reach after days are so small that the first hours reach them."""
     with (
         patch.object(recovery, "_SERVICES", 150),  # instead of 1,000, gone ones included
+        patch.object(environment, "_PAST", 400),  # automatic scaling runs, instead of 2,000
         patch.object(environment, "_BY_HAND", 50),  # scaling runs by hand, instead of 500
         patch.object(history, "_ENTRY_BYTES", 2_560),  # a tenth of the entries of each shoot
     ):
