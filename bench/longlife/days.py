@@ -41,7 +41,7 @@ HOUR: Final = 3600.0
 CALM: Final = 420.0
 """Seconds without a fault at the end of each hour: more than the longest back-off of a pod, or a recovery."""
 OUTAGES: Final = 30
-"""Of the storm: with 50 shoots they fill the list of scaling runs, which is the longest of what is bounded."""
+"""Of the storm: they fill what is bounded, of few shoots too."""
 _PLACES: Final = 10
 """One shoot in so many is followed by another one every few hours; the others stay."""
 _DUSK, _DAWN = 8, 16
