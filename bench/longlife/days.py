@@ -51,11 +51,11 @@ _SLEEPERS: Final = 5
 
 
 @contextmanager
-def _small() -> Iterator[None]:
+def _small(shoots: int) -> Iterator[None]:
     """Bounds that so few shoots would reach after days are so small that the first hours reach them."""
     with (
-        patch.object(recovery, "_SERVICES", 150),  # instead of 1,000, gone ones included
-        patch.object(environment, "_PAST", 400),  # automatic scaling runs, instead of 2,000
+        patch.object(recovery, "_SERVICES", 3 * shoots),  # instead of 1,000, gone ones included
+        patch.object(environment, "_PAST", 20 * shoots),  # automatic runs, instead of 2,000
         patch.object(environment, "_BY_HAND", 50),  # scaling runs by hand, instead of 500
         patch.object(history, "_ENTRY_BYTES", 2_560),  # a tenth of the entries of each shoot
     ):
@@ -100,7 +100,13 @@ class LongLife:
         for second in range(4_096):
             rfc3339(EPOCH - second)  # fills its cache, as some hours would
         few = patch.object(reading, "_KEPT", 1)  # lists of which no further page is asked for
-        with silent(), without_time(self._machine.time), self._unraisable(), few, _small():
+        with (
+            silent(),
+            without_time(self._machine.time),
+            self._unraisable(),
+            few,
+            _small(self._shoots),
+        ):
             try:
                 self._timeline.run(self._live(hours, found, told, begun), self._machine)
             finally:
