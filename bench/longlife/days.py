@@ -5,15 +5,17 @@ faults and wishes are over, so that each is measured in the same weather.
 """
 
 import gc
+import json
 import random
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Final, cast
+from typing import IO, TYPE_CHECKING, Final, cast
 from unittest.mock import patch
 
 from app.core.clock import Clock
@@ -29,7 +31,7 @@ from app.weeder import recovery
 from bench.exploration.life import ReportingTasks
 from bench.exploration.play import EPOCH, silent, without_time
 from bench.exploration.timeline import Timeline
-from bench.longlife.measures import WINDOW, Hour, allocated, grown, kept, lines, verdict, windows
+from bench.longlife.measures import WINDOW, Hour, allocated, grown, kept, lines, verdict
 from bench.longlife.program import Program
 from bench.longlife.weather import Weather, born, die, storm
 
@@ -100,18 +102,24 @@ class LongLife:
         for second in range(4_096):
             rfc3339(EPOCH - second)  # fills its cache, as some hours would
         few = patch.object(reading, "_KEPT", 1)  # lists of which no further page is asked for
-        with (
-            silent(),
-            without_time(self._machine.time),
-            self._unraisable(),
-            few,
-            _small(self._shoots),
-        ):
-            try:
-                self._timeline.run(self._live(hours, found, told, begun), self._machine)
-            finally:
-                self._end()
-        return found
+        # What is kept is written away until the end: in memory it would be taken for something that grows.
+        with tempfile.TemporaryFile("w+") as aside:
+            with (
+                silent(),
+                without_time(self._machine.time),
+                self._unraisable(),
+                few,
+                _small(self._shoots),
+            ):
+                try:
+                    self._timeline.run(self._live(hours, found, aside, told, begun), self._machine)
+                finally:
+                    self._end()
+            aside.seek(0)
+            return [
+                each._replace(kept=json.loads(line))
+                for each, line in zip(found, aside, strict=True)
+            ]
 
     @contextmanager
     def _unraisable(self) -> Iterator[None]:
@@ -137,6 +145,7 @@ class LongLife:
         self,
         hours: int,
         found: list[Hour],
+        aside: IO[str],
         told: Callable[[int, Hour], None],
         begun: Callable[["LongLife"], None],
     ) -> None:
@@ -157,8 +166,8 @@ class LongLife:
             await self._hour(number, clock.now() + HOUR)
             hour = self._measured()
             told(number, hour)
-            compared = any(number - 1 in window for window in windows(hours))
-            found.append(hour if compared else hour._replace(kept={}))
+            aside.write(json.dumps(hour.kept) + "\n")
+            found.append(hour._replace(kept={}))
 
     def _born(self) -> str:
         return born(self.world, self._rng, next(self._names))
