@@ -50,7 +50,7 @@ async def test_a_loop_whose_work_is_cancelled_elsewhere_has_failed(tasks, lines)
         asyncio.get_running_loop().call_soon(work.cancel)
         await work
 
-    failures = []
+    failures: list[Exception] = []
     _ = tasks.kept(awaits_what_is_cancelled, "probe", failures.append)
     _ = tasks.shared(awaits_what_is_cancelled, "reflector")
     with pytest.raises(SharedLoopDied) as died:
