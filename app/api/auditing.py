@@ -39,7 +39,7 @@ class AuditDraft:
     after: Any = None
 
 
-class Asked(Protocol):
+class WriteOptions(Protocol):
     """What the caller of a write says in its body or query."""
 
     @property
@@ -53,7 +53,7 @@ def drafted(
     connection: HTTPConnection,
     action: str,
     namespace: str | None = None,
-    asked: Asked | None = None,
+    options: WriteOptions | None = None,
     *,
     target: str | None = None,
 ) -> AuditDraft:
@@ -64,9 +64,9 @@ def drafted(
     found = getattr(connection.state, "audit", None)
     draft = found if isinstance(found, AuditDraft) else AuditDraft()
     draft.action, draft.namespace, draft.target = action, namespace, target
-    if asked is not None:
-        draft.action = "plan" if asked.dry_run else action
-        draft.reason = asked.reason or None
+    if options is not None:
+        draft.action = "plan" if options.dry_run else action
+        draft.reason = options.reason or None
     return draft
 
 

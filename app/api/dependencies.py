@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from app.api import schemas
-from app.api.auditing import Asked
+from app.api.auditing import WriteOptions
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.problems import Problem, ProblemType, invalid
@@ -206,13 +206,13 @@ def known_service(found: WeederController, key: ServiceKey) -> ServiceStatus:
 # Dry runs.
 
 
-def refuse_in_dry_run(context: Context, asked: Asked) -> None:
+def refuse_in_dry_run(context: Context, options: WriteOptions) -> None:
     """Refuse a call that would write, in a process that was started with `--dry-run` (rules 1).
 
     Raises:
         Problem: 503.
     """
-    if context.process.dry_run and not asked.dry_run:
+    if context.process.dry_run and not options.dry_run:
         detail = "this process was started with --dry-run: it reads, judges and plans, but writes nothing"
         raise Problem(ProblemType.DRY_RUN, detail)
 
@@ -233,18 +233,18 @@ OptionalReason = Annotated[Remark, Query()]
 """The reason of a call without a body."""
 
 
-class AskedInQuery(NamedTuple):
+class OptionsInQuery(NamedTuple):
     """What the caller of a write without a body says."""
 
     reason: str
     dry_run: bool = False
 
 
-async def _asked(*, dry_run: DryRun = False, reason: OptionalReason = "") -> AskedInQuery:
-    return AskedInQuery(reason, dry_run)
+async def _options(*, dry_run: DryRun = False, reason: OptionalReason = "") -> OptionsInQuery:
+    return OptionsInQuery(reason, dry_run)
 
 
-InQuery = Annotated[AskedInQuery, Depends(_asked)]
+WriteQuery = Annotated[OptionsInQuery, Depends(_options)]
 
 
 # Authorization.

@@ -179,7 +179,7 @@ class TokenQueue:
         self._turn = asyncio.Lock()
 
     def holds(self, tokens: float) -> bool:
-        """Returns whether so many tokens are there, and nobody waits."""
+        """Returns whether so many tokens are available and no caller waits for one."""
         waiting = self._turn.locked()
         return not waiting and self._bucket.seconds_to(tokens, self._clock.now()) <= 0
 

@@ -113,8 +113,8 @@ class ShootRunner:
         """At the last probe no lease counted any more (`state.vanished`)."""
         self._standing_by_since: float | None = None
         """Since when this standby has not probed, as the leader renews its Lease; None while it probes."""
-        self._warned: set[tuple[ResourceRef, str]] = set()
-        """Of which annotations people were warned."""
+        self._warned: list[tuple[ResourceRef, str]] = []
+        """The annotations that mean nothing and were reported, by resource and warning."""
 
     @property
     def has_probed(self) -> bool:
@@ -382,15 +382,15 @@ class ShootRunner:
         """Reports annotations that mean nothing as soon as they are there, not when a scaling run meets them."""
         if not self._env.leadership.leading:
             return
-        plan = self._scaler.pending().plans[Direction.UP]
-        found = {
+        found = [
             (each.dependent.ref, warning)
-            for level in plan
+            for level in self._scaler.pending().plans[Direction.UP]
             for each in level
             for warning in each.task.warnings
-        }
-        for ref, warning in found - self._warned:
-            messages.annotation_invalid(self._env, self.namespace, ref, warning)
+        ]
+        for ref, warning in found:
+            if (ref, warning) not in self._warned:
+                messages.annotation_invalid(self._env, self.namespace, ref, warning)
         self._warned = found
 
     def gate_changed(self) -> None:

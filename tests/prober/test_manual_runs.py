@@ -1,6 +1,7 @@
 """Scaling runs that people begin: what forbids them, what they do, what ends them."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,6 +22,15 @@ STATUS = frozenset({"scalerequests/status"})
 
 def without_definitions(world):
     world.faults.crds_removed()
+
+
+@asynccontextmanager
+async def behind_an_automatic_one(operator):
+    """A manual run that waits, as a request of the automatic one was sent and is not answered yet."""
+    slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
+    with operator.faults.path_cut(SHOOT), operator.faults.seed_trouble(slow):
+        await operator.until(lambda: operator.world.requests.live(Host.SEED, "patch"))
+        yield await operator.scale(UP, force=True)
 
 
 # What it does.
@@ -204,13 +214,7 @@ async def test_an_automatic_run_gives_way(slow):
 
 
 async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(operator):
-    slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
-    with (
-        operator.faults.path_cut(SHOOT),
-        operator.faults.seed_trouble(slow),
-    ):
-        await operator.until(lambda: operator.world.requests.live(Host.SEED, "patch"))
-        began = await operator.scale(UP, force=True)
+    async with behind_an_automatic_one(operator) as began:
         assert began.phase is OperationPhase.PENDING
         assert "waits" in began.message
     await operator.ended(began.id)
@@ -250,13 +254,7 @@ async def test_who_cancels_waits_2_s_at_most_for_the_answer_to_a_request_that_wa
 
 
 async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(operator):
-    slow = Trouble(latency=1.5, verbs=frozenset({"patch"}), what=frozenset({"deployments"}))
-    with (
-        operator.faults.path_cut(SHOOT),
-        operator.faults.seed_trouble(slow),
-    ):
-        await operator.until(lambda: operator.world.requests.live(Host.SEED, "patch"))
-        began = await operator.scale(UP, force=True)
+    async with behind_an_automatic_one(operator) as began:
         waiting = operator.prober.scaling_runs.operation(began.id)
         assert waiting is not None
         assert (waiting.phase, waiting.message) == (

@@ -11,11 +11,11 @@ from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
     AnyContext,
-    InQuery,
     LeadingProber,
     Name,
     PageKey,
     PageQuery,
+    WriteQuery,
     allowed,
     api_router,
     authorize,
@@ -185,24 +185,24 @@ async def cancel_operation(
     context: AnyContext,
     prober: LeadingProber,
     operation: Cancellable,
-    asked: InQuery,
+    options: WriteQuery,
 ) -> schemas.Operation | Response:
     """Cancel a manual scaling run: a request already sent is completed, and no other is sent. Its hold ends.
 
     That deletes its ScaleRequest. With `dryRun` the answer names the run, and each resource that it would not come to
     any more.
     """
-    draft = drafted(request, "cancel", operation.namespace, asked, target=operation.id)
+    draft = drafted(request, "cancel", operation.namespace, options, target=operation.id)
     draft.before = _drafted(operation)
     if operation.trigger is Trigger.AUTO:
         detail = "this is an automatic scaling run, which the next verdict would begin again: pause or hold instead"
         raise Problem(ProblemType.CONFLICT, detail)
-    if asked.dry_run:
+    if options.dry_run:
         if not operation.running:
             detail = f"operation {operation.id} has ended: {operation.phase}"
             raise Problem(ProblemType.CONFLICT, detail)
         return JSONResponse(schemas.Changes(changes=presenting.cancelled(operation)).public())
-    refuse_in_dry_run(context, asked)
+    refuse_in_dry_run(context, options)
     cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)
     draft.after = _drafted(cancelled)
     return schemas.Operation.of(cancelled)

@@ -6,15 +6,15 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Path, Query, Request, Response
 
 from app.api import presenting, schemas
-from app.api.auditing import Asked, drafted
+from app.api.auditing import WriteOptions, drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
-    InQuery,
     PageKey,
     PageQuery,
+    WriteQuery,
     allowed,
     api_router,
     authorize,
@@ -152,7 +152,7 @@ class PausesOf:
         draft.before, draft.after = self._audited(change.before), self._shown(change.after)
         return presenting.pause(change.after, namespace)
 
-    async def end(self, asked: Asked, name: str | None = None) -> Response:
+    async def end(self, options: WriteOptions, name: str | None = None) -> Response:
         """End the pause of this name, or say what that would change; without a name the API's own, if there is one.
 
         Raises:
@@ -165,13 +165,13 @@ class PausesOf:
             # The caller chose this text: it may be of any length and content, and must not reach the seed.
             raise self._unknown(name)
         wanted = name or API_PAUSE
-        draft = drafted(request, "resume", namespace, asked, target=target)
+        draft = drafted(request, "resume", namespace, options, target=target)
         _ = await listed_in_time(context, lambda: context.overrides.synced)
         ended = context.pause(namespace, wanted)
         draft.before = self._audited(ended)
         _ = await self._covered()
-        refuse_in_dry_run(context, asked)
-        if asked.dry_run:
+        refuse_in_dry_run(context, options)
+        if options.dry_run:
             _refuse_if_off(context, PAUSES)
         else:
             by = caller_of(request).name
@@ -179,7 +179,7 @@ class PausesOf:
             draft.before = self._audited(ended)
         if ended is None and name is not None:
             raise self._unknown(name)
-        if asked.dry_run:
+        if options.dry_run:
             return planned("no pause" if ended is None else _object(ended), draft.before, None)
         return Response(status_code=204)
 
@@ -332,9 +332,9 @@ async def pause_shoot(pauses: OfShoot, body: PauseOrder) -> schemas.Pause | Resp
 
 
 @router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED)
-async def resume_shoot(pauses: OfShoot, asked: InQuery) -> Response:
+async def resume_shoot(pauses: OfShoot, options: WriteQuery) -> Response:
     """End the pause `api` of a shoot now, if there is one. Its other pauses, and those of all shoots, stay in force."""
-    return await pauses.end(asked)
+    return await pauses.end(options)
 
 
 @router.put(
@@ -348,9 +348,9 @@ async def pause_all_shoots(pauses: OfAll, body: PauseOrder) -> schemas.Pause | R
 @router.delete(
     _OF_ALL, status_code=204, dependencies=[allowed(Call.RESUME_ALL)], responses=_PLANNED
 )
-async def resume_all_shoots(pauses: OfAll, asked: InQuery) -> Response:
+async def resume_all_shoots(pauses: OfAll, options: WriteQuery) -> Response:
     """End the pause `api` of all shoots now; other pauses of all shoots, and those of single ones, stay in force."""
-    return await pauses.end(asked)
+    return await pauses.end(options)
 
 
 @router.get(_LISTED, dependencies=[allowed(Call.READ_SHOOT)])
@@ -370,9 +370,9 @@ async def list_pauses_of_all(
 @router.delete(
     _LISTED + "/{name}", status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED
 )
-async def end_pause(pauses: OfShoot, name: PauseName, asked: InQuery) -> Response:
+async def end_pause(pauses: OfShoot, name: PauseName, options: WriteQuery) -> Response:
     """End a pause of a shoot by its name, whoever has made it, by deleting the Pause."""
-    return await pauses.end(asked, name)
+    return await pauses.end(options, name)
 
 
 @router.delete(
@@ -381,9 +381,9 @@ async def end_pause(pauses: OfShoot, name: PauseName, asked: InQuery) -> Respons
     dependencies=[allowed(Call.RESUME_ALL)],
     responses=_PLANNED,
 )
-async def end_pause_of_all(pauses: OfAll, name: PauseName, asked: InQuery) -> Response:
+async def end_pause_of_all(pauses: OfAll, name: PauseName, options: WriteQuery) -> Response:
     """End a pause of all shoots by its name, whoever has made it, by deleting the Pause."""
-    return await pauses.end(asked, name)
+    return await pauses.end(options, name)
 
 
 # DELETE /api/v1/shoots/{namespace}/hold ends a hold, so that the automatic verdicts of the shoot act again.
@@ -400,22 +400,22 @@ async def end_hold(
     context: AnyContext,
     prober: AnyProber,
     namespace: str,
-    asked: InQuery,
+    options: WriteQuery,
 ) -> Response:
     """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
     That deletes the ScaleRequest of the hold that acts; an earlier one may hold verdicts back, too, and acts then. Any
     replica accepts it; the leader, which performs the scaling run, sees it within a second.
     """
-    draft = drafted(request, "end-hold", namespace, asked)
+    draft = drafted(request, "end-hold", namespace, options)
     draft.before = _audited_hold(context.overrides.effective(namespace).hold)
     known_shoot(prober, namespace)
-    refuse_in_dry_run(context, asked)
+    refuse_in_dry_run(context, options)
     await until_listed(context, "ScaleRequests", lambda: context.overrides.synced)
     hold = context.overrides.effective(namespace).hold
     draft.before = _audited_hold(hold)
     held = None if hold is None else context.overrides.request(hold.operation, namespace)
-    if asked.dry_run:
+    if options.dry_run:
         _refuse_if_off(context, REQUESTS)
         return planned("no hold" if held is None else _object(held), draft.before, None)
     context.override_service.check(REQUESTS)

@@ -7,15 +7,15 @@ from typing import Annotated, Final
 from fastapi import Depends, Header, Query, Request, Response
 
 from app.api import presenting, schemas
-from app.api.auditing import Asked, drafted
+from app.api.auditing import WriteOptions, drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
 from app.api.dependencies import (
     AnyContext,
     AnyProber,
-    InQuery,
     PageKey,
     PageQuery,
+    WriteQuery,
     allowed,
     api_router,
     caller_of,
@@ -165,11 +165,11 @@ async def heed_resource(
     request: Request,
     response: Response,
     context: AnyContext,
-    asked: InQuery,
+    options: WriteQuery,
     resource: MeantResource,
 ) -> schemas.LiveResource | Response:
     """Remove ignore-scaling, so that the resource is scaled like all others; does nothing if it is not set."""
-    return await _mark(request, response, context, resource, asked, ignored=False)
+    return await _mark(request, response, context, resource, options, ignored=False)
 
 
 async def _mark(
@@ -177,7 +177,7 @@ async def _mark(
     response: Response,
     context: Context,
     resource: Meant,
-    asked: Asked,
+    options: WriteOptions,
     *,
     ignored: bool,
     force: bool = False,
@@ -187,15 +187,15 @@ async def _mark(
         resource.dependent.ref,
         ignored=ignored,
         author=caller_of(request).name,
-        reason=asked.reason or None,
+        reason=options.reason or None,
         force=force,
         if_match=resource.if_match,
-        dry_run=asked.dry_run,
+        dry_run=options.dry_run,
     )
     action = "ignore" if ignored else "unignore"
-    draft = drafted(request, action, order.namespace, asked, target=str(order.ref))
+    draft = drafted(request, action, order.namespace, options, target=str(order.ref))
     draft.before = None if resource.known is None else _audited(resource.known)
-    refuse_in_dry_run(context, asked)
+    refuse_in_dry_run(context, options)
     before, after = await resource.prober.resources.set_ignored(order)
     if order.dry_run:
         marks = (each.annotations.get(workloads.IGNORE_SCALING) for each in (before, after))

@@ -10,9 +10,9 @@ from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
 from app.api.dependencies import (
-    AskedInQuery,
     LeadingProber,
     OptionalReason,
+    OptionsInQuery,
     PageKey,
     PageQuery,
     allowed,
@@ -153,7 +153,7 @@ async def probe_shoot(
     request: Request, prober: LeadingProber, namespace: str, reason: OptionalReason = ""
 ) -> schemas.Look:
     """Probe a shoot now, or as soon as the rules allow: several calls share one probe."""
-    draft = drafted(request, "probe", namespace, AskedInQuery(reason))
+    draft = drafted(request, "probe", namespace, OptionsInQuery(reason))
     last = known_shoot(prober, namespace).last_probe
     draft.before = {"lastTime": None if last is None else rfc3339(last)}
     look = schemas.Look(at=rfc3339(prober.scaling_runs.probe_now(namespace)))

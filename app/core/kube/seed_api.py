@@ -85,7 +85,7 @@ class _Contents:
 
     origin: str
     token: str | None
-    """Empty if its file is, as may be for a moment while it is renewed; None if a client certificate stands for it."""
+    """Empty if its file is, as may be for a moment while it is renewed; None with a client certificate instead."""
     trust: tuple[object, ...]
     """What `context` is made of."""
     context: Callable[[], ssl.SSLContext]
@@ -142,14 +142,13 @@ class FileCredentials:
     async def current(self) -> SeedIdentity:
         """Returns the identity, read within the last minute unless reading takes too long."""
         if self._clock.now() - self._read_at > READ_AGAIN:
-            self._read_at = self._clock.now()  # first: others take the current identity meanwhile
             await self.refresh()
         return self._identity
 
     async def refresh(self) -> None:
         """Reads the files again at once; keeps the former identity if that fails, or until it is done."""
+        self._read_at = self._clock.now()  # set first: concurrent callers take the current identity
         if self._reading is None or self._reading.done():
-            self._read_at = self._clock.now()
             # A task of its own: a caller that is cancelled, or waits no longer, does not lose what is read. One at a
             # time: a credential plugin may hang, each time in another thread.
             self._reading = asyncio.ensure_future(self._read_again())
@@ -242,11 +241,13 @@ async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no 
             config_file=str(path), client_configuration=configuration, persist_config=False
         )
     except Exception as error:  # it raises whatever goes wrong in a file or plugin
-        raise _mistake(str(path), "", _why_unusable(path, error)) from error
+        known = isinstance(error, config.ConfigException)
+        raise _mistake(str(path), "", _why_unusable(path, error, known=known)) from error
     return configuration
 
 
-def _why_unusable(path: Path, error: Exception) -> str:
+def _why_unusable(path: Path, error: Exception, *, known: bool) -> str:
+    """Says what is wrong with a kubeconfig; `known`: the library itself says so in the error."""
     try:
         content = path.read_bytes()  # to the library, a file that is not there is an empty one
     except OSError as unread:
@@ -255,7 +256,7 @@ def _why_unusable(path: Path, error: Exception) -> str:
         return "is empty"
     if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
         return f"is not well-formed YAML (line {error.problem_mark.line + 1})"
-    if type(error).__name__ == "ConfigException" and str(error):
+    if known and str(error):
         return f"cannot be used: {error}"
     return f"is not a kubeconfig ({type(error).__name__})"
 

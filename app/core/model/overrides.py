@@ -234,7 +234,7 @@ def hold_of(request: ScaleRequest, now: float) -> Hold | None:
     verdicts have to act again.
     """
     until = hold_end(request)
-    # Of one that somebody has ended by hand the end is not known before the leader has written it.
+    # If a person wrote the final phase, the end is not known until the leader has added it.
     lasts = request.open or request.unended
     if until is None or request.deleting or not (lasts or now < until):
         return None

@@ -124,7 +124,7 @@ class ProberPolicy:
     suspect_interval: Annotated[
         Duration, Field(alias="suspectProbeInterval"), AfterValidator(_fit_probe_interval)
     ] = 5.0
-    """By default, at most the probe interval."""
+    """The default is lowered to the probe interval where that is shorter (`policy_files`)."""
     max_protection: Annotated[
         Annotated[Duration, at_most(LONGEST)] | None, Field(alias="maxProtectionDuration")
     ] = None

@@ -236,7 +236,7 @@ class OverrideService:
     ) -> bool:
         """Deletes; returns whether the object was there. An earlier attempt whose answer was lost may have done it."""
         uid, tried, done = known.id.uid, False, False
-        before_us = self._ended_by.get(uid)
+        ended_before_by = self._ended_by.get(uid)
         # Before the request, as the watch may show its end before the answer comes.
         self._ended_by[uid] = by
         while len(self._ended_by) > _REMEMBERED:
@@ -261,10 +261,10 @@ class OverrideService:
             done = True  # as far as anybody knows
             raise
         finally:
-            if not done:
+            if not done and ended_before_by is not None:
+                self._ended_by[uid] = ended_before_by
+            elif not done:
                 self._ended_by.pop(uid, None)
-                if before_us is not None:
-                    self._ended_by[uid] = before_us
         return done
 
 

@@ -39,7 +39,7 @@ class Why(StrEnum):
     LEFT_AT_ZERO = "LeftAtZero"
     NOT_OURS = "AtZeroNotOurs"
     NOT_REACHED = "NotReached"
-    """Of a plan for people: what is before it fails, which ends the run."""
+    """Only in plans that people ask for: a lower level fails, which ends the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +190,15 @@ def plan(
         return Planned(each, view, task)
 
     return tuple(tuple(map(planned, level)) for level in levels(dependents, direction))
+
+
+def until_failure(plan: Plan) -> Plan:
+    """The plan of a run that a failure ends: what comes after a level with a failure is skipped."""
+    fails = [any(each.task.step is ScalingStep.FAILED for each in level) for level in plan]
+    reached = fails.index(True) + 1 if True in fails else len(plan)
+    skipped = Task(ScalingStep.SKIP, Why.NOT_REACHED)
+    left = (tuple(each._replace(task=skipped) for each in level) for level in plan[reached:])
+    return (*plan[:reached], *left)
 
 
 def writes(plan: Iterable[Iterable[Planned]]) -> bool:

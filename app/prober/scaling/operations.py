@@ -18,14 +18,12 @@ from app.core.model.scaling_runs import (
     ScaleSpec,
     ScalingPlan,
     ScalingRunStatus,
-    ScalingStep,
 )
 from app.core.model.workloads import Patch, ResourceRef, WorkloadView
 from app.core.reporting.notices import OverrideChanged
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
-from app.prober.rules.scaling import Why
 from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests, context_of
 from app.prober.scaling.resource import UNSETTLED, check_probed
 
@@ -139,24 +137,22 @@ class ManualScaling:
         plan = scaling.plan(
             self._env.policy.dependents, views.get, direction, self._env.clock.now()
         )
-        stops, ended = self._env.policy.on_failure(direction) is OnFailure.STOP, False
-        steps: list[PlannedResource] = []
-        for level in plan:
-            for each, view, task in level:
-                writes = task.writes and not ended
-                steps.append(
-                    PlannedResource(
-                        each.ref,
-                        each.scale(direction).level,
-                        ScalingStep.SKIP if ended else task.step,
-                        Why.NOT_REACHED if ended else task.why,
-                        None if ended else task.before,
-                        None if ended else task.after,
-                        each.scale(direction).initial_delay if writes else 0.0,
-                        None if view is None else workloads.resource_etag(view),
-                    )
-                )
-            ended = ended or (stops and any(each.task.step is ScalingStep.FAILED for each in level))
+        if self._env.policy.on_failure(direction) is OnFailure.STOP:
+            plan = scaling.until_failure(plan)
+        steps = [
+            PlannedResource(
+                each.ref,
+                each.scale(direction).level,
+                task.step,
+                task.why,
+                task.before,
+                task.after,
+                each.scale(direction).initial_delay if task.writes else 0.0,
+                None if view is None else workloads.resource_etag(view),
+            )
+            for level in plan
+            for each, view, task in level
+        ]
         scaler = self._registry.scaler(namespace)
         running = None if scaler is None or scaler.scaling_run is None else scaler.scaling_run.order
         replaces = running.id if running is not None and not running.manual else None

@@ -55,7 +55,7 @@ _PHASES: Final = {
 
 
 class RunGuard:
-    """Guards a scaling run by the verdicts of the probes; a manual one goes on through HOLD, which is all it meets."""
+    """Guards a scaling run by the verdicts of the probes; during a manual run every verdict is HOLD, and it goes on."""
 
     def __init__(
         self, direction: Direction, clock: Clock, as_of: float, patience: float | None
@@ -208,7 +208,7 @@ class ScalingRun:
         try:
             await self._scale_levels(tasks)
         except Exception as error:
-            # Whoever waits for the end has to hear of it: a ScaleRequest holds verdicts back until then.
+            # Those who wait for the end must be told: an open ScaleRequest holds verdicts back.
             self.guard.end(f"an unexpected error, see the log ({type(error).__name__})")
             log.exception("scaling run failed", namespace=self.order.namespace, exc_info=error)
         self._no_more_levels = True
