@@ -140,9 +140,8 @@ lock: $(STAMP)  ## renews the lock files from pyproject.toml
 	$(LOCK) --output-file requirements/mutation.txt requirements/mutation.in
 
 WORLDS := 200
-BOUNDARIES := 1
 explore: $(STAMP)  ## 200 worlds of the prober and 200 of the weeder, and every boundary of the scaling runs (docs/exploration.md)
-	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries $(BOUNDARIES) --jobs 2
+	$(BIN)/python -m bench.explore --worlds $(WORLDS) --seed 4711 --boundaries --jobs 2
 
 explore-long: $(STAMP)  ## 5,000 worlds of each kind with a SEED of your own (SEED=20270115); hours on both cores, goes on where it was stopped
 	@test -n "$(SEED)" || { echo "make explore-long: SEED is missing; take one that nobody has played, such as SEED=$$(date +%Y%m%d)" >&2; exit 2; }

@@ -27,6 +27,7 @@ from typing import Final, TypeVar
 from bench.exploration import kinds
 from bench.exploration.kinds import PLANTS, Kind, kind_of, planted, play
 from bench.exploration.story import Story
+from bench.exploration.strikes import Case
 
 T = TypeVar("T")
 _TOLD_EVERY: Final = 50
@@ -70,9 +71,22 @@ def strike(number: int, plant: str | None = None, kind: Kind = Kind.PROBER) -> t
     """Strikes at one boundary."""
     with planted(plant):
         case, story = kinds.strike(kind, number)
+    return story, _struck(kind, number, plant, case, story)
+
+
+def strikes(kind: Kind, plant: str | None = None, jobs: int = 1) -> Iterator[Found]:
+    """Strikes at each boundary, in their order; so many plays at once."""
+    with planted(plant):
+        number = {case: number for number, case in enumerate(kinds.cases(kind))}
+        yield from kinds.strikes(
+            kind, jobs, lambda case, story: _struck(kind, number[case], plant, case, story)
+        )
+
+
+def _struck(kind: Kind, number: int, plant: str | None, case: Case, story: Story) -> Found:
     options = "" if plant is None else f" --plant {plant}"
     replay = f"python -m bench.explore --kind {kind} --boundary {number} --log{options}"
-    return story, _found(f"{kind} boundary {number}: {case}", story, replay)
+    return _found(f"{kind} boundary {number}: {case}", story, replay)
 
 
 def _found(name: str, story: Story, replay: str) -> Found:
@@ -86,10 +100,6 @@ def _found(name: str, story: Story, replay: str) -> Found:
 
 def _world(kind: Kind, seed: int, plant: str | None, number: int) -> Found:
     return explore(seed, number, plant, kind)[1]
-
-
-def _boundary(kind: Kind, plant: str | None, number: int) -> Found:
-    return strike(number, plant, kind)[1]
 
 
 def _collect_between_worlds() -> None:
@@ -158,14 +168,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--world", type=int, help="just this one, of the prober unless --kind or --plant says else"
     )
-    parser.add_argument(
-        "--boundaries",
-        type=int,
-        nargs="?",
-        const=1,
-        metavar="N",
-        help="strike at every boundary, too, or at one in N",
-    )
+    parser.add_argument("--boundaries", action="store_true", help="strike at every boundary, too")
     parser.add_argument("--boundary", type=int, help="strike at just this one")
     parser.add_argument("--log", action="store_true", help="print the event log of just one")
     parser.add_argument(
@@ -233,9 +236,7 @@ def _keeping(file: Path, found: Iterable[Found], number: int) -> Iterator[Found]
 
 
 def _boundaries(kind: Kind, given: argparse.Namespace) -> int:
-    each = partial(_boundary, kind, given.plant)
-    numbers = range(0, len(kinds.cases(kind)), given.boundaries)
-    bad, text = _report(spread(each, numbers, given.jobs), _WRITES[kind])
+    bad, text = _report(strikes(kind, given.plant, given.jobs), _WRITES[kind])
     print(f"{kind} boundaries: {text}")
     return bad
 

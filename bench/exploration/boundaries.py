@@ -7,11 +7,11 @@ just there and followed by another one; or, with a second instance beside it, it
 lose the Lease.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
 from app.core.model.workloads import ResourceRef
@@ -23,9 +23,10 @@ from bench.exploration.line import Passage
 from bench.exploration.process import Process
 from bench.exploration.recipe import CA, ETCD, KCM, MCM, Recipe, ShootRecipe
 from bench.exploration.story import Story
-from bench.exploration.strikes import Case, How, Strike, played, rehearsed
+from bench.exploration.strikes import Case, How, Strike, played, rehearsed, struck_everywhere
 from bench.exploration.world import Exploration
 
+T = TypeVar("T")
 SHOOT: Final = "shoot--world--a"
 _QUIET: Final = 60.0
 _OUTAGE: Final = 100.0
@@ -110,7 +111,7 @@ class ByHand(Outage):
     """Nothing goes wrong; somebody scales down by hand, and up again."""
 
     def _take_down(self) -> Callable[[], object]:
-        self._request("Down", hold="10m")
+        self._request("Down", hold="3m")
         return lambda: self._request("Up", hold="0s")
 
     def _request(self, direction: str, *, hold: str) -> None:
@@ -149,6 +150,12 @@ def cases() -> tuple[Case, ...]:
 def play(case: Case) -> Story:
     """Plays one of them."""
     return played(_WORLDS[case.world], case)
+
+
+def play_all(jobs: int, what: Callable[[Case, Story], T]) -> Iterator[T]:
+    """`what` comes of each, in their order; so many at once."""
+    for name, world in _WORLDS.items():
+        yield from struck_everywhere(world, name, jobs, what)
 
 
 def of_flows(every: tuple[Case, ...], how: How) -> tuple[int, ...]:

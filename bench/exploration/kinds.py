@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bench.exploration import boundaries, plants, recipe
 from bench.exploration.story import Story
@@ -14,6 +14,8 @@ from bench.exploration.weeder import plants as weeder_plants
 from bench.exploration.weeder import recipe as weeder_recipe
 from bench.exploration.weeder.world import Weeding
 from bench.exploration.world import Exploration
+
+T = TypeVar("T")
 
 
 class Kind(StrEnum):
@@ -54,6 +56,15 @@ def strike(kind: Kind, number: int) -> tuple[Case, Story]:
             return case, boundaries.play(case)
         case Kind.WEEDER:
             return case, weeder_boundaries.play(case)
+
+
+def strikes(kind: Kind, jobs: int, what: Callable[[Case, Story], T]) -> Iterator[T]:
+    """`what` comes of a strike at each of them, in their order; so many plays at once."""
+    match kind:
+        case Kind.PROBER:
+            return boundaries.play_all(jobs, what)
+        case Kind.WEEDER:
+            return weeder_boundaries.play_all(jobs, what)
 
 
 def kind_of(plant: str) -> Kind:

@@ -6,18 +6,20 @@ process is killed just there and followed by another one; or, with a second inst
 than a term.
 """
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 from app.core.model.weeding import WeederPolicy
 from app.simulation.workloads import ETCD_SERVICE
 from bench.exploration.line import Passage
 from bench.exploration.story import Story
-from bench.exploration.strikes import Case, Strike, played, rehearsed
+from bench.exploration.strikes import Case, Strike, played, rehearsed, struck_everywhere
 from bench.exploration.weeder.facts import backoff_left
 from bench.exploration.weeder.recipe import GARDENER, PlaneRecipe, WeederRecipe
 from bench.exploration.weeder.world import Weeding
 
+T = TypeVar("T")
 _PLANE: Final = PlaneRecipe("shoot--world--a")
 _QUIET: Final = 30.0
 _OUTAGE: Final = 140.0
@@ -72,3 +74,8 @@ def cases() -> tuple[Case, ...]:
 def play(case: Case) -> Story:
     """Plays one of them."""
     return played(Comeback, case)
+
+
+def play_all(jobs: int, what: Callable[[Case, Story], T]) -> Iterator[T]:
+    """`what` comes of each, in their order; so many at once."""
+    return struck_everywhere(Comeback, "", jobs, what)
