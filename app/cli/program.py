@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import random
-import shutil
 import signal
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,11 +14,13 @@ from typing import Any, Final, Literal, TextIO
 
 from app.api.schemas import Shoot
 from app.cli.client import Client
+from app.cli.kubectl import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
+from app.cli.service_account import MintedTokens
 from app.cli.session import Session
 from app.cli.tokens import TokenSource, token_source
-from app.cli.transports import DirectTransport, ForwardedTransport, Kubectl, Transport
+from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.clock import Clock
 from app.core.config.client_settings import (
     ApiCommandSettings,
@@ -186,9 +187,9 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
     if settings.service_account is None:
         tokens = token_source(settings)
     else:
-        from app.cli.service_account import minted_tokens  # noqa: PLC0415 - for this flag alone
-
-        tokens = minted_tokens(settings.service_account, settings, environ, Clock.system())
+        kubectl = Kubectl.chosen(settings, environ, "--service-account")
+        account, timeout = settings.service_account, settings.timeout
+        tokens = MintedTokens(account, kubectl, Clock.system(), timeout)
     # Only the CA of `--ca-file` is trusted; without it aiohttp's own context has those of the machine.
     tls: ssl.SSLContext | Literal[True] = True
     if (ca := settings.ca_file) is not None:
@@ -199,13 +200,8 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
             raise _wrong(str(ca), "--ca-file", f"is not a CA bundle: {reason}") from error
     transport: Transport = DirectTransport(settings.server)
     if (deployment := settings.port_forward) is not None:
-        kubectl = shutil.which("kubectl", path=environ.get("PATH"))
-        if kubectl is None:
-            raise _wrong("dwd", "--port-forward", "needs kubectl, which is not in PATH")
-        chosen = settings.kubeconfig, settings.context
-        transport = ForwardedTransport(
-            settings.server, Kubectl(kubectl, deployment, environ, *chosen)
-        )
+        kubectl = Kubectl.chosen(settings, environ, "--port-forward")
+        transport = ForwardedTransport(settings.server, kubectl, deployment)
     return Client(
         transport,
         tokens,

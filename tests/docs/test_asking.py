@@ -49,16 +49,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(EMPTY.encode())
 
-    def do_POST(self) -> None:
-        """As the seed, which makes a token for whom it knows."""
-        self.rfile.read(int(self.headers["Content-Length"]))
-        known = self.headers["Authorization"] == "Bearer of-an-operator"
-        person = self.path.endswith("selfsubjectreviews")
-        status = {"userInfo": {"username": "alice"}} if person else {"token": "of-a-caller"}
-        self.send_response(201 if known else 401)
-        self.end_headers()
-        self.wfile.write(json.dumps({"status": status}).encode())
-
     def log_message(self, *_: object) -> None:
         """Says nothing."""
 
@@ -74,15 +64,6 @@ def served(tmp_path) -> Iterator[tuple[Server, Server]]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "pair.pem")
     api, metrics = Server(), Server()
-    user = {"token": "of-an-operator"}
-    seed = f"http://127.0.0.1:{metrics.server_port}"
-    config = {
-        "current-context": "seed",
-        "clusters": [{"name": "seed", "cluster": {"server": seed}}],
-        "contexts": [{"name": "seed", "context": {"cluster": "seed", "user": "me"}}],
-        "users": [{"name": "me", "user": user}],
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(config))
     api.socket = context.wrap_socket(api.socket, server_side=True)
     threads = [threading.Thread(target=each.serve_forever) for each in (api, metrics)]
     for thread in threads:
@@ -104,13 +85,16 @@ def ask(folder, api, metrics, line) -> subprocess.CompletedProcess[str]:
     """Types the line after what the page sets; the forwarded port is the server's own."""
     kubectl = folder / "kubectl"
     forwarding = f"Forwarding from 127.0.0.1:{api.server_port} -> 8080"
-    kubectl.write_text(f"#!/bin/sh\necho '{forwarding}'\nexec sleep 30\n")
+    made = json.dumps({"status": {"token": "of-a-caller", "userInfo": {"username": "alice"}}})
+    kubectl.write_text(
+        f"#!/bin/sh\n[ $1 = port-forward ] || {{ echo '{made}'; exit; }}\n"
+        f"echo '{forwarding}'\nexec sleep 30\n"
+    )
     kubectl.chmod(0o755)
     line = line.replace("localhost:9643", f"localhost:{metrics.server_port}")
     line = re.sub(r"^dwd\b", f"{sys.executable} -m app", line)
     found = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     found |= {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    found["KUBECONFIG"] = str(folder / "kubeconfig")
     return subprocess.run(
         ["bash", "-c", f"{variables()}\n{line}"],
         check=False,
