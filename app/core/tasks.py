@@ -134,7 +134,7 @@ async def cancelled(*tasks: asyncio.Task[Any]) -> None:
         await asyncio.wait(tasks)
 
 
-async def happens(event: asyncio.Event, within: float | None) -> bool:
+async def wait_until_set(event: asyncio.Event, within: float | None) -> bool:
     """Waits until `event` is set, for at most so many seconds, or for ever if None; returns whether it is."""
     try:
         async with asyncio.timeout(within):

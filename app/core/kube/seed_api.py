@@ -39,7 +39,7 @@ from app.core.kube.connections import ConnectionPool, Network, RequestedRight, e
 from app.core.kube.nesting import shallow
 from app.core.metrics import Metrics
 from app.core.ports import Starting
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 from app.core.tls import load_chain
 
 log = structlog.get_logger(__name__)
@@ -474,7 +474,7 @@ class SeedApi:
         """
         asked = RequestedRight("create", "events", namespace)
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        _ = await happens(self._calm, _GIVES_WAY)
+        _ = await wait_until_set(self._calm, _GIVES_WAY)
         request = ApiRequest(asked, path, WITHIN, method="POST", body=event)
         try:
             await self.call(request, lambda _: None, Budget.PACED)

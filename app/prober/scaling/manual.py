@@ -29,7 +29,7 @@ from app.core.model.scaling_runs import (
 )
 from app.core.overrides.cache import REQUESTS
 from app.core.ports import SeedChange, Watched
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
@@ -112,7 +112,7 @@ class ShootScaleRequests:
     async def run(self) -> None:
         """Takes one step after the other, as long as there are any to take."""
         while (wait := await self._turn()) is not None:
-            await happens(self.woken, wait)
+            await wait_until_set(self.woken, wait)
 
     async def _turn(self) -> float | None:
         """Takes one step; returns the seconds until the next one if nothing wakes it, or None if nothing is left."""
@@ -482,7 +482,7 @@ class ScaleRequests:
                     failed = partial(messages.runner_failed, self.env, namespace)
                     _ = self.env.tasks.kept(attend, f"scale requests {namespace}", failed)
             # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.
-            await happens(self._changed, _RETRY if self._rehearsed else None)
+            await wait_until_set(self._changed, _RETRY if self._rehearsed else None)
 
     async def _attend(self, namespace: str) -> None:
         """Attends to the requests of a shoot until nothing is left; called again after an unexpected error."""
