@@ -134,7 +134,7 @@ class ShootScaleRequests:
                 ]
                 await self._show_waiting(others[:_WAITING_SHOWN], "another one is carried out")
             return wait
-        if (request := self._all.open(self.namespace)) is not None:
+        if (request := self._all.first_open(self.namespace)) is not None:
             return await self._step(request)
         for each in self._env.overrides.requests(self.namespace):
             if each.unended:
@@ -208,7 +208,7 @@ class ShootScaleRequests:
             except errors.ClusterError:
                 return wait
         beginning.since = None
-        still = self._all.open(self.namespace)
+        still = self._all.first_open(self.namespace)
         if not self._all.acts() or still is None or still.id.uid != uid:
             return 0.0
         step, _ = self._all.next_step(self._judged(still))
@@ -230,7 +230,7 @@ class ShootScaleRequests:
                 self.woken.set()
 
         scaler.subscribe(ended)
-        scaler.order(order)
+        scaler.begin_manual(order)
 
     def cancel_if_over(self) -> None:
         """Cancels the run of a request that was deleted, or that somebody has ended by its status."""
@@ -398,7 +398,7 @@ class ScaleRequests:
 
     # What others ask.
 
-    def open(self, namespace: str) -> ScaleRequest | None:
+    def first_open(self, namespace: str) -> ScaleRequest | None:
         """The request of this shoot that is under way, or is next; None if there is none."""
         return next(iter(self.open_requests(namespace)), None)
 

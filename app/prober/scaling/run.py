@@ -462,7 +462,7 @@ class Scaler:
         if self.scaling_run is not None:
             self.scaling_run.guard.recheck()
 
-    def order(self, order: ScalingRunStatus) -> None:
+    def begin_manual(self, order: ScalingRunStatus) -> None:
         """Starts a manual run now, or as soon as the one under way, which it ends, has ended.
 
         The caller makes sure that no other manual run is under way or waits.
