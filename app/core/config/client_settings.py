@@ -217,9 +217,9 @@ class _OneOrAllSettings(ClientSettings):
     all: _Switch = Field(default=False, description="All shoots of the seed, instead of NAME.")
 
     def wrong_together(self, words: Sequence[str]) -> Together:
-        both_or_none = self.all == bool(words)
         return [
-            (both_or_none, "NAME", "or --all must be given, not both"),
+            (not self.all and not words, "NAME", "is missing; --all is for all shoots"),
+            (self.all and words, "NAME", "or --all must be given, not both"),
             *super().wrong_together(words),
         ]
 
