@@ -281,6 +281,8 @@ class Client:
                     reason = f"TLS fails: {failure.reason or failure}"
                 trouble = f"{origin} cannot be reached: {reason}"
                 return NoAnswer(trouble, self.transport.hints(), sent=False)
+            case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError():
+                return NoAnswer(f"{origin} does not answer: the connection broke off")
             case _:
                 return NoAnswer(f"{origin} does not answer: {str(error) or type(error).__name__}")
 

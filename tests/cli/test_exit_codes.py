@@ -44,18 +44,27 @@ def test_a_server_that_is_silent_ends_with_1(api, dwd):
     assert ran.err == f"dwd: {api.url} does not answer in time\n"
 
 
-def test_an_answer_that_breaks_off_ends_with_1(api, dwd):
-    async def cut(request):
-        response = web.StreamResponse(headers={"Content-Length": "1000"})
-        await response.prepare(request)
-        await response.write(b'{"items": [')
-        request.transport.close()
-        return response
+async def _killed(request):
+    """The server ends before it answers."""
+    request.transport.abort()
+    return web.Response()
 
-    api.on("GET /shoots", cut)
+
+async def _cut(request):
+    """The server ends while it answers."""
+    response = web.StreamResponse(headers={"Content-Length": "1000"})
+    await response.prepare(request)
+    await response.write(b'{"items": [')
+    request.transport.close()
+    return response
+
+
+@pytest.mark.parametrize("end", [_killed, _cut])
+def test_an_answer_that_breaks_off_ends_with_1(end, api, dwd):
+    api.on("GET /shoots", end)
     ran = dwd("shoots")
     assert ran.code == 1
-    assert ran.err.startswith(f"dwd: {api.url} does not answer: ")
+    assert ran.err == f"dwd: {api.url} does not answer: the connection broke off\n"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307])
