@@ -40,6 +40,7 @@ MAX_EVENT: Final = 8 << 20
 """Most bytes of one event; real ones are far smaller."""
 _BROKEN: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """What a request, or the reading of its answer, may fail with."""
+_READING: Final = frozenset({"GET", "HEAD"})
 _UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
 
 
@@ -73,6 +74,8 @@ class Client:
     """Seconds for one answer."""
     allow_plain_http: bool = False
     """Send the token over plain http to other machines, too."""
+    has_written: bool = field(default=False, init=False)
+    """Whether the server has carried out a request that may change something."""
     # Made here, as to look up the version blocks.
     _agent: str = field(default_factory=lambda: f"dwd/{own_version()}", init=False)
     _session: aiohttp.ClientSession = field(init=False)
@@ -219,6 +222,7 @@ class Client:
                         raise
                     raise self.transport.explained(followed[-1], error) from error
                 if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+                    self.has_written |= call.method not in _READING
                     break
                 refused = await self._refused(response)
                 if refused.problem.type not in FOLLOWED - {each.problem.type for each in followed}:
@@ -293,7 +297,7 @@ def _given(values: Mapping[str, str | None]) -> dict[str, str]:
 
 def note_perhaps_done(call: ApiCall, error: CommandFailed) -> None:
     """Adds the note that a request which was sent may have changed something, if it is one that does."""
-    if call.method not in {"GET", "HEAD"}:
+    if call.method not in _READING:
         error.notes = (*error.notes, _UNKNOWN)
 
 

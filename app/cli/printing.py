@@ -36,8 +36,8 @@ class Answer:
     """The names in the answer, for scripts."""
 
 
-class OutputGone(Exception):
-    """The reader of the output has closed it (EPIPE)."""
+class OutputGone(CommandFailed):
+    """The output cannot be written; NOT_READ if its reader has closed it (EPIPE)."""
 
 
 class OutputScreen(Protocol):
@@ -134,11 +134,9 @@ class Printer:
             for at in range(0, len(text), _CHUNK):
                 self._out.write(text[at : at + _CHUNK])
             self._out.flush()
-        except BrokenPipeError as error:
-            raise OutputGone from error
         except OSError as error:
-            message = f"the output cannot be written: {error.strerror}"
-            raise CommandFailed(Exit.FAILED, message) from error
+            code = Exit.NOT_READ if isinstance(error, BrokenPipeError) else Exit.FAILED
+            raise OutputGone(code, f"the output cannot be written: {error.strerror}") from error
 
 
 def _console(out: TextIO, environ: Mapping[str, str]) -> "Console":

@@ -44,6 +44,7 @@ SUBJECTS: Final[Mapping[str, Sequence[str]]] = {
 
 # Most shoots that a message suggests in place of an unknown name.
 _SUGGESTED: Final = 3
+_DONE: Final = "the server has done what was asked: only its answer is lost"
 # Seconds that completion waits for the API.
 _PATIENCE: Final = 3.0
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -87,14 +88,14 @@ def run_client(
         with asyncio.Runner() as runner:
             return runner.run(_run(command, function_of(command.settings), client, printer))
     except CommandFailed as error:
-        err.writelines([f"dwd: {error}\n", *(f"    {note}\n" for note in error.notes)])
+        if error.notes or error.code is not Exit.NOT_READ:
+            err.writelines([f"dwd: {error}\n", *(f"    {note}\n" for note in error.notes)])
+        if error.code is Exit.NOT_READ:
+            # Otherwise the flush of what is buffered fails at the interpreter's exit, and complains.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, out.fileno())
+            os.close(nowhere)
         return error.code
-    except OutputGone:
-        # Otherwise the flush of what is buffered fails at the interpreter's exit, and complains.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, out.fileno())
-        os.close(nowhere)
-        return Exit.NOT_READ
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
 
@@ -118,6 +119,9 @@ async def _run(command: Read[Any], function: Command, client: Client, printer: P
                 await function(session, command.settings, command.rest)
             except ServerRefused as error:
                 error.notes = (*error.notes, *await _suggestions(session, command, error))
+                raise
+            except OutputGone as error:
+                error.notes = (_DONE,) if client.has_written else ()
                 raise
     except asyncio.CancelledError:
         if not heard:

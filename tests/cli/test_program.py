@@ -88,7 +88,7 @@ def closed(api, redirection, *words):
     api.on("PUT /shoots/a/pause", examples.PAUSE)
     words = words or ("pause", "a", "--reason=x")
     return subprocess.run(
-        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "app", *words],
+        ["bash", "-o", "pipefail", "-c", f'"$@" {redirection}', "sh", sys.executable, "-m", "app", *words],
         cwd=REPOSITORY,
         env={**os.environ, "DWD_SERVER": api.url},
         capture_output=True,
@@ -102,6 +102,21 @@ def test_where_the_output_is_closed_nothing_is_asked(api):
     ended = closed(api, ">&-")
     said = "dwd: the output cannot be written: it is closed\n"
     assert (ended.returncode, ended.stderr, api.asked) == (1, said, [])
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "why"),
+    [(">/dev/full", 1, "No space left on device"), ("| true", 141, "Broken pipe")],
+)
+def test_where_its_answer_cannot_be_written_it_is_said_that_a_change_was_made(
+    redirection, code, why, api
+):
+    ended = closed(api, redirection, "pause", "a", "--reason=x")
+    assert (ended.returncode, api.lines) == (code, ["PUT /shoots/a/pause"])
+    assert ended.stderr == (
+        f"dwd: the output cannot be written: {why}\n"
+        "    the server has done what was asked: only its answer is lost\n"
+    )
 
 
 def test_where_nothing_can_be_said_the_exit_code_says_it(api):
