@@ -38,6 +38,7 @@ class FakeClient:
         self.answers = list(answers)
         self.asked = []
         self.clock = Clock.of_loop()
+        self.timeout = 10.0
 
     async def ask(self, call):
         return json.dumps(self._answer(call)).encode()
@@ -45,6 +46,9 @@ class FakeClient:
     @asynccontextmanager
     async def stream(self, call, silence):
         yield Chunks(self.clock, self._answer(call))
+
+    async def refused(self, *request):
+        """Every shoot is known."""
 
     def _answer(self, call):
         self.asked.append((round(self.clock.now() % 100_000, 3), call))
