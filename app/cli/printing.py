@@ -79,6 +79,11 @@ class Printer:
         return self._output is OutputFormat.WIDE
 
     @property
+    def width(self) -> int | None:
+        """The columns of the terminal; None if the output is none."""
+        return None if self._console is None else self._console.width
+
+    @property
     def names_only(self) -> bool:
         """Whether of each answer the names alone are written."""
         return self._output is OutputFormat.NAME

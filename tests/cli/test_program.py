@@ -61,6 +61,24 @@ def test_watching_on_a_terminal_gives_it_back_at_ctrl_c(api, on_terminal):
     assert out.rindex("\x1b[?1049l") > out.rindex("shoot--acme--prod")
 
 
+@pytest.mark.parametrize(
+    ("columns", "heads"),
+    [
+        (200, "NAMESPACE STATE REASON FOR LEASES AT 0 OVERRIDES"),
+        (100, "NAMESPACE STATE REASON FOR AT 0 OVERRIDES"),
+        (80, "NAMESPACE STATE REASON AT 0 OVERRIDES"),
+    ],
+)
+def test_on_a_narrow_terminal_other_columns_give_way_to_what_people_decided(
+    columns, heads, api, on_terminal
+):
+    api.on(SHOOTS, page(examples.SHOOT, examples.HEALTHY))
+    _, out, _ = on_terminal("shoots", COLUMNS=str(columns), LINES="24", TERM="dumb")
+    found, row, _ = out.splitlines()
+    assert (found.split(), len(row) <= columns) == (heads.split(), True)
+    assert "paused scaleDown (all shoo" in row
+
+
 def test_a_pipe_that_nobody_reads_any_more_ends_it_without_a_word(api, start):
     many = [{**examples.SHOOT, "namespace": f"shoot--a--{number}"} for number in range(5000)]
     api.on(SHOOTS, page(*many))
