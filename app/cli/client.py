@@ -190,11 +190,10 @@ class Client:
             renewed = True
             response.release()
 
-    async def refused(
-        self, method: str, target: str, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
-    ) -> ServerRefused | None:
-        """Send one request as `exchange` does, and return the refusal in its answer; None if it was a success."""
-        response = await self.exchange(method, target, headers, None, timeout)
+    async def refused(self, target: str) -> ServerRefused | None:
+        """Ask for this path and query below `/api/v1/` as `exchange` does; returns the refusal, None for a success."""
+        timeout = aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT)
+        response = await self.exchange("GET", f"{_API}{target}", {}, None, timeout)
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             response.release()
             return None

@@ -4,7 +4,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from aiohttp import ClientTimeout
 from rich.text import Text
 
 from app.api.schemas import (
@@ -81,9 +80,7 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
 async def _tell_if_unknown(session: Session, shoot: str) -> None:
     """Say that there is no such shoot, as nothing would ever be shown of a name that is mistyped."""
     # Not by `ask`, which may follow the answer to another process, and with it the stream.
-    timeout = ClientTimeout(total=session.client.timeout)
-    target = f"/api/v1/{path('shoots', shoot)}"
-    refused = await session.client.refused("GET", target, {}, timeout)
+    refused = await session.client.refused(path("shoots", shoot))
     if refused is not None and refused.code is Exit.NOT_FOUND:
         session.printer.tell(f"dwd events: {refused}; it is followed if it comes")
 

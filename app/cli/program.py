@@ -92,9 +92,7 @@ def run_client(
             err.writelines([f"dwd: {error}\n", *(f"    {note}\n" for note in error.notes)])
         if error.code is Exit.NOT_READ:
             # Otherwise the flush of what is buffered fails at the interpreter's exit, and complains.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, out.fileno())
-            os.close(nowhere)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return error.code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

@@ -38,7 +38,6 @@ class FakeClient:
         self.answers = list(answers)
         self.asked = []
         self.clock = Clock.of_loop()
-        self.timeout = 10.0
 
     async def ask(self, call):
         return json.dumps(self._answer(call)).encode()
@@ -47,7 +46,7 @@ class FakeClient:
     async def stream(self, call, silence):
         yield Chunks(self.clock, self._answer(call))
 
-    async def refused(self, *request):
+    async def refused(self, target):
         """Every shoot is known."""
 
     def _answer(self, call):
