@@ -77,6 +77,20 @@ def test_exit_codes_and_what_is_said(argv, code, said, capsys, monkeypatch):
     assert "Traceback" not in read.err
 
 
+def test_it_opens_as_many_files_as_the_hard_limit_allows():
+    """Container runtimes have a soft limit of 1,024; 1,000 shoots take as many connections."""
+    lines = [
+        "import resource",
+        "from app import __main__ as program",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096))",
+        "async def work(): print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])",
+        "program._run(work())",
+    ]
+    command = [sys.executable, "-c", "\n".join(lines)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.stdout == "4096\n", ended.stderr
+
+
 @pytest.mark.parametrize("missing", ["app.simulation", "cryptography"])
 @pytest.mark.parametrize("words", [["--list-scenarios"], FREE], ids=["list", "run"])
 def test_where_the_demo_is_not_installed_one_line_says_what_to_do(
