@@ -197,6 +197,8 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
     if (ca := settings.ca_file) is not None:
         try:
             tls = ssl.create_default_context(cafile=ca)
+            # As Python before 3.13, curl and kubectl: a CA may be one of plain `openssl req -x509`.
+            tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise _wrong(str(ca), "--ca-file", f"is not a CA bundle: {reason}") from error
