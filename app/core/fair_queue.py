@@ -28,6 +28,9 @@ TIME_SLICE: Final = 0.005
 """Seconds for which one piece of work may block the event loop."""
 # Half-life, in seconds, of the time that a consumer has taken.
 _HALVED_AFTER: Final = 10.0
+# Maximum seconds of one charge: no step of work takes as long. What does is a process that stood still (SIGSTOP, a
+# throttled CPU), and no consumer is to blame.
+_MOST: Final = 0.25
 
 
 class FairQueue:
@@ -100,6 +103,7 @@ class Consumer:
 
     def charge(self, seconds: float, *, beside: bool = False) -> None:
         """Charges time that was taken just now, of the event loop or `beside` it, in a thread."""
+        seconds = min(seconds, _MOST)
         self.spent += seconds
         now = stopwatch()
         self._recent, self._at = self.recent(now) + seconds, now

@@ -41,14 +41,20 @@ async def test_one_waiter_goes_on_at_each_turn_of_the_loop(time):
 async def test_what_was_taken_long_ago_counts_less(time):
     queue, went_on = FairQueue(), []
     before, now = Consumer(queue), Consumer(queue)
-    before.charge(2.0)
+    before.charge(0.2)
     time.now += 60
-    now.charge(0.1)
+    now.charge(0.01)
     now.wait(lambda: went_on.append("now"))
     before.wait(lambda: went_on.append("before"))
     await turn()
     assert went_on == ["before"]
-    assert before.spent == 2.0
+    assert before.spent == 0.2
+
+
+async def test_nobody_is_charged_for_a_time_in_which_the_process_stood_still(time):
+    consumer = Consumer()
+    consumer.charge(20.0)
+    assert consumer.spent == 0.25
 
 
 async def test_long_work_is_left_after_a_stretch_and_gone_on_with_at_the_next_turn(time):
@@ -151,9 +157,9 @@ async def test_nobody_begins_in_a_turn_that_others_have_used_up(time):
 
 async def test_what_a_thread_took_leaves_the_turn_to_others(time):
     consumer = Consumer()
-    consumer.charge(1.0, beside=True)
+    consumer.charge(0.1, beside=True)
     assert consumer.may_begin
-    assert consumer.spent == 1.0
+    assert consumer.spent == 0.1
 
 
 async def test_each_stretch_between_two_waits_is_charged_and_takes_its_turn(time):

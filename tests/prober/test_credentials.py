@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from app.core.model.probing import ShootState, VerdictReason
+from app.core.model.shoots import Route
 from app.core.ports import Watched
 from app.simulation.traffic import Host
+from tests.support import seed_lab
 from tests.support.doubles import HookedConnector
 from tests.support.harness import SHOOT
 
@@ -31,11 +33,28 @@ async def test_on_a_401_the_secret_is_read_live_once_and_the_probe_succeeds(harn
 async def test_a_401_that_the_live_secret_does_not_mend_is_failing(harness):
     harness.world.shoot(SHOOT).retire(until=harness.now)
     harness.world.requests.reset()
-    await harness.run(30)
+    await harness.run(130)
     assert harness.state() is ShootState.FAILING
     assert harness.reason() is VerdictReason.CREDENTIALS_INVALID
     failed = len([n for n in harness.notices if n.kind == "Look" and n.failed])
-    assert harness.world.requests.live(Host.SEED, "get", "secrets") == failed, "once for each look"
+    read = harness.world.requests.live(Host.SEED, "get", "secrets")
+    assert (failed > 5, read) == (True, 3), "at once, and once a minute"
+
+
+async def test_many_shoots_with_a_401_keep_the_budget_from_nobody(lab, monkeypatch):
+    monkeypatch.setattr(seed_lab, "AMPLE", {"kube_api_qps": 1.0, "kube_api_burst": 2})
+    world = lab.world()
+    others = [f"shoot--local--x{number}" for number in range(40)]
+    for name in others:
+        world.add_shoot(name, nodes=2)
+    harness = await lab.healthy(world, settle=120)
+    for name in others:
+        harness.faults.credentials_wrong(name, Route.INTERNAL)
+    await harness.run(100)
+    assert {harness.reason(name) for name in others} == {VerdictReason.CREDENTIALS_INVALID}
+    before = harness.world.requests.live(Host.SEED, "get", "secrets")
+    await harness.run(100)
+    assert harness.world.requests.live(Host.SEED, "get", "secrets") - before < 60
 
 
 async def test_a_401_and_a_seed_that_does_not_answer_is_failing_not_a_crash(harness):

@@ -424,6 +424,8 @@ _BY_STATUS: Final[dict[int, type[ClusterError]]] = {
     429: Throttled,
 }
 _LONGEST_PAUSE_DIGITS: Final = 9
+# Seconds of the longest pause that a server may ask for: one answer of a proxy in between is not to silence us.
+_LONGEST_PAUSE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,7 +529,7 @@ def _why_unreachable(error: Exception) -> str:
 
 
 def retry_after_of(header: str | None, date: str | None) -> float | None:
-    """Returns the seconds that a `Retry-After` header asks for; None if it is absent or invalid.
+    """Returns the seconds that a `Retry-After` header asks for, 60 at most; None if it is absent or invalid.
 
     A header that names an instant is compared with the `Date` of the same answer, because our clocks may differ.
     """
@@ -535,9 +537,9 @@ def retry_after_of(header: str | None, date: str | None) -> float | None:
         return None
     text = header.strip()
     if text.isascii() and text.isdigit():
-        return float(text) if len(text) <= _LONGEST_PAUSE_DIGITS else None
+        return min(float(text), _LONGEST_PAUSE) if len(text) <= _LONGEST_PAUSE_DIGITS else None
     until, now = http_date(text), http_date(date)
-    return None if until is None or now is None else max(until - now, 0.0)
+    return None if until is None or now is None else min(max(until - now, 0.0), _LONGEST_PAUSE)
 
 
 def http_date(header: str | None) -> float | None:

@@ -200,7 +200,6 @@ _REFUSED_PAUSE: Final = 15.0
 # So many consecutive refusals count as transient, with the normal back-off: an API server that has just started refuses
 # for a moment what it is about to allow.
 _REFUSED_IN_PASSING: Final = 2
-_LONGEST_PAUSE: Final = 60.0
 # Consecutive failures after which the reflector lists anew instead of resuming the watch.
 _LIST_ANEW_AFTER: Final = 5
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
@@ -408,7 +407,7 @@ class Reflector(Generic[T]):
         if _refused(error, failures):
             seconds = max(seconds, _REFUSED_PAUSE)
         if error is not None and error.retry_after is not None:
-            seconds = max(seconds, min(error.retry_after, _LONGEST_PAUSE))
+            seconds = max(seconds, error.retry_after)
         return seconds
 
     async def _list(self) -> None:

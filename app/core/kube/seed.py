@@ -160,13 +160,18 @@ class SeedCluster:
         return await or_none(self._get(CLUSTERS, "", namespace, seed_objects.cluster, budget))
 
     async def read_secret(
-        self, namespace: str, *, route: Route = Route.INTERNAL, urgent: bool = False
+        self,
+        namespace: str,
+        *,
+        route: Route = Route.INTERNAL,
+        urgent: bool = False,
+        spare: bool = False,
     ) -> SecretView | None:
         """Returns the kubeconfig Secret of this route; None if it does not exist or the route is not used."""
         name = self._secret_names.get(route)
         if name is None:
             return None
-        decode, budget = seed_objects.secret_of(route), Budget.of(urgent=urgent)
+        decode, budget = seed_objects.secret_of(route), Budget.of(urgent=urgent, spare=spare)
         return await or_none(self._get(SECRETS, namespace, name, decode, budget))
 
     async def read_machines(

@@ -5,6 +5,7 @@ limited: time, bytes of an answer, number of Leases and Nodes (threat T7).
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -52,6 +53,10 @@ LEASES_WITHIN: Final = 5.0
 PAGE: Final = 500
 MAX_LEASES: Final = 10_000
 MAX_NODES: Final = 10_000
+_READ_WITHIN: Final = 5.0
+"""Seconds within which a Secret must be read live, its turn in the budget included."""
+_READ_AGAIN: Final = 60.0
+"""Seconds after which one that is refused (401) is read live again."""
 PAGED_FOR: Final = 3600.0
 """Seconds for which Nodes are read in pages after they did not fit into one answer."""
 
@@ -271,7 +276,7 @@ class ShootConnector:
             network: makes the connections; None: that of the machine.
         """
         external, budget = external or ExternalServerPolicy(), budget or ByteBudget()
-        self._clock, self._metrics, self._network = clock, metrics, network
+        self.clock, self._metrics, self._network = clock, metrics, network
         self._servers: dict[Route, Servers] = {Route.INTERNAL: servers, Route.EXTERNAL: external}
         # starts the series at 0: `increase()` does not see the first count of a new series
         for reason in REASONS:
@@ -326,7 +331,7 @@ class ShootConnector:
             if before and before.link:
                 before.link.client.close()
             return _KnownCredential(secret, refused)
-        shoot = ShootCluster(link, credential.token, self._clock, self._requests, secret.route)
+        shoot = ShootCluster(link, credential.token, self.clock, self._requests, secret.route)
         return _KnownCredential(secret, shoot, link)
 
     async def _link(
@@ -395,6 +400,8 @@ class ShootSession:
         """The Secret as read live when the watch lagged behind; dropped when the watch shows a change."""
         self._outdated: str | None = None
         """The resourceVersion that the watch showed at that time."""
+        self._read: tuple[SecretView | None, float] = None, -math.inf
+        """What was used when the Secret was last read live, and when that was."""
 
     async def request(self, call: Callable[[ShootCluster], Awaitable[T]]) -> T:
         """Makes a request, and repeats it once with the live Secret after a 401.
@@ -408,13 +415,26 @@ class ShootSession:
         try:
             return await call(shoot)
         except Unauthorized:
-            try:
-                live = await self._seed.read_secret(self._namespace, route=self._route)
-            except ClusterError:
-                live = None
+            live = await self._read_live()
             if live is None or not self.take(live):
                 raise
         return await call(await self._connect(live))
+
+    async def _read_live(self) -> SecretView | None:
+        """The Secret, read live; None if that fails, or was done for the same one within a minute.
+
+        Where nobody renews it that goes on for hours, perhaps at hundreds of shoots: then from what others leave.
+        """
+        (used, at), now = self._read, self._connector.clock.now()
+        again = used == self._used
+        if again and now - at < _READ_AGAIN:
+            return None
+        self._read = self._used, now
+        try:
+            async with asyncio.timeout(_READ_WITHIN):
+                return await self._seed.read_secret(self._namespace, route=self._route, spare=again)
+        except (ClusterError, TimeoutError):
+            return None
 
     def take(self, live: SecretView) -> bool:
         """Uses `live` from now on; returns False, and does nothing, if its kubeconfig is the one that was used."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import Final
 
-from app.core.errors import Forbidden, Unauthorized
+from app.core.errors import Forbidden, Invalid, Unauthorized
 from app.core.kube import resources
 from app.core.kube.connections import MIB
 from app.core.kube.decoding import envelope, pod_objects
@@ -181,6 +181,7 @@ class WeederSeed:
             NotFound: no pod has this name.
             Conflict: the pod of this name is another one, or has changed.
             Throttled: the seed asks for a pause; `retry_after` if it said how long.
+            Invalid: admission denies it for this pod.
             Unreachable: there was no answer within 5 s; the pod may have been deleted.
         """
         options = {
@@ -191,6 +192,12 @@ class WeederSeed:
         request = PODS.request(
             "delete", namespace, name, within=DELETED_WITHIN, body=options, most=ONE_POD
         )
-        await self._api.call(
-            request, pod_objects.accepted, Budget.PACED, new_connection=True, starting=starting
-        )
+        try:
+            await self._api.call(
+                request, pod_objects.accepted, Budget.PACED, new_connection=True, starting=starting
+            )
+        except Forbidden as refusal:
+            # A webhook and a ValidatingAdmissionPolicy; RBAC names the user.
+            if any(each in str(refusal) for each in ("denied the request", "denied request")):
+                raise Invalid(str(refusal), status=refusal.status) from refusal
+            raise

@@ -361,10 +361,9 @@ async def test_a_cut_watch_comes_back_within_a_second_and_loses_nothing():
         assert watcher.reflector.trouble is None
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(40.0, 40), (1e8, 60)])
-async def test_a_pause_that_the_server_asks_for_is_kept_for_a_minute_at_most(asked, kept):
-    async with watching([Throttled("429", retry_after=asked), page()], [[FOREVER]]) as watcher:
-        await asyncio.sleep(kept - 1)
+async def test_a_pause_that_the_server_asks_for_is_kept():
+    async with watching([Throttled("429", retry_after=40.0), page()], [[FOREVER]]) as watcher:
+        await asyncio.sleep(39)
         assert len(watcher.script.asked) == 1
         await asyncio.sleep(2)
         assert watcher.reflector.state.synced

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Unreachable
+from app.core.errors import Forbidden, Invalid, Unreachable
 from app.core.kube import weeder_view
 from app.core.kube.weeder_view import WeederSeed
 from app.core.model.names import LabelSelector, Operator, Requirement
@@ -65,6 +65,25 @@ async def test_a_deletion_without_an_answer_ends_in_time_and_is_sent_once(monkey
         with pytest.raises(Unreachable):
             await asyncio.wait_for(delete(seed), 1)
         assert world.deletions == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "refusal"),
+    [
+        ('admission webhook "keep.example.com" denied the request: kept', Invalid),
+        (
+            "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: kept",
+            Invalid,
+        ),
+        ('pods "a" is forbidden: User "dwd" cannot delete resource "pods"', Forbidden),
+    ],
+)
+async def test_admission_denies_one_pod_where_rbac_denies_all(said, refusal):
+    world = World()
+    world.deleting = lambda asked: asked.answer({"kind": "Status", "message": said}, 403)
+    async with seed_of(world) as seed:
+        with pytest.raises(refusal, match="403"):
+            await delete(seed)
 
 
 async def test_a_deletion_never_meets_a_kept_connection_that_has_died():

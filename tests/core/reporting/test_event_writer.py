@@ -297,7 +297,9 @@ async def test_forbidden_switches_the_feature_off_is_told_once_and_tried_again_e
             harness.tell(message=f"{number}")
             await settle(1300)
             assert harness.off == 1
-    assert len(harness.sink.times) == 2, "no request within the hour"
+    assert len(harness.sink.times) == 3 + 1, (
+        "the third refusal in a row counts, and then one within the hour"
+    )
     assert len(lines) == 1, "not again where it is still forbidden"
     assert harness.writer.off == "create events is forbidden"
     await settle(3700)
@@ -306,6 +308,18 @@ async def test_forbidden_switches_the_feature_off_is_told_once_and_tried_again_e
     await settle()
     assert [body["note"] for _, body in harness.sink.taken] == ["after"]
     assert (harness.off, harness.writer.off) == (0, None)
+
+
+async def test_a_server_that_has_just_started_may_refuse_for_a_moment(harness):
+    harness.sink.fails = Forbidden("create events is forbidden")
+    for number in range(6):
+        harness.tell(message=f"{number}")
+    await settle(3)
+    assert harness.off != 1, "two in a row, however many were in flight"
+    harness.sink.fails = None
+    await settle(5)
+    assert len(harness.sink.taken) == 6
+    assert harness.off != 1
 
 
 async def test_an_event_that_cannot_be_written_is_lost_and_the_first_of_a_row_is_told(harness):
