@@ -10,7 +10,7 @@ import pytest
 from app.core import errors
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import VerdictReason
-from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, UP, with_operator
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
@@ -211,6 +211,20 @@ async def test_an_automatic_run_gives_way(slow):
         assert not slow.writes(KCM)
     automatic = [each for each in slow.prober.scaling_runs.operations() if each.author is None]
     assert automatic[0].phase is OperationPhase.CANCELLED
+
+
+async def test_an_order_ends_the_automatic_run_also_where_no_hold_has_done_so(slow):
+    scaler = slow.prober.registry.scaler(SHOOT)
+    ended: list[ScalingRunStatus] = []
+    scaler.subscribe(ended.append)
+    with slow.faults.path_cut(SHOOT):
+        await slow.until(lambda: slow.writes(MCM))
+        asked = (Trigger.MANUAL, OperationPhase.PENDING, slow.now)
+        scaler.order(ScalingRunStatus("op-1", SHOOT, UP, *asked))
+        await slow.until(lambda: ended, within=1)
+    (automatic,) = ended
+    assert (automatic.trigger, automatic.phase) == (Trigger.AUTO, OperationPhase.CANCELLED)
+    assert automatic.message == "a manual scaling run begins (op-1)"
 
 
 async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(operator):
