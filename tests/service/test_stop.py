@@ -4,7 +4,6 @@ import asyncio
 from random import Random
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
@@ -30,14 +29,10 @@ from tests.service.lives import (
 )
 from tests.support.harness import GARDENER, SHOOT
 
+pytestmark = pytest.mark.usefixtures("lines")
+
 DELETES, PATCHES = frozenset({"delete"}), frozenset({"patch"})
 CLUSTER_LIMIT = 0.6
-
-
-@pytest.fixture(autouse=True)
-def lines():
-    with capture_logs() as found:
-        yield found
 
 
 async def until_sent(found, verb):

@@ -8,12 +8,10 @@ from random import Random
 import pytest
 import structlog
 
-from app.core.clock import Clock
 from app.core.kube import resources
 from app.core.kube.pods import IDLE_TIMEOUT, ProbedPods
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
-from app.core.tasks import Tasks
 from app.simulation.faults import PodWatched
 from app.simulation.identities import WATCHDOG
 from app.simulation.store import ObjectKey
@@ -84,10 +82,8 @@ class Seen:
 
 
 @pytest.fixture
-async def probed():
+async def probed(tasks, clock):
     """Watches of these selectors run within; those who are followed were, and are listed where that is possible."""
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
     lab = SeedLab(tasks, clock)
 
     @asynccontextmanager
@@ -103,8 +99,7 @@ async def probed():
         finally:
             await seen.process.kill()
 
-    yield made
-    await tasks.stop()
+    return made
 
 
 # When there is a watch.
