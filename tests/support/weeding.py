@@ -31,9 +31,9 @@ from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 from tests.support.doubles import SetLeadership, SetPauses
-from tests.support.seed_lab import SeedLab, wait_until
+from tests.support.seed_lab import PLACE, ProcessHarness, SeedLab
 
-NAMESPACE = "shoot--local--a"
+NAMESPACE = PLACE
 ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)
 API = ServiceKey(NAMESPACE, API_SERVER)
 SCHEDULER = "kube-scheduler"
@@ -111,7 +111,7 @@ class RecordingSeed:
 
 
 @dataclass
-class WeederHarness:
+class WeederHarness(ProcessHarness):
     """A world, a weeder on it, and what it told."""
 
     world: World
@@ -124,20 +124,6 @@ class WeederHarness:
     notices: list[Notice] = field(default_factory=list)
 
     @property
-    def clock(self) -> Clock:
-        return self.world.clock
-
-    @property
-    def now(self) -> float:
-        return self.world.clock.now()
-
-    @property
-    def leadership(self) -> SetLeadership:
-        leadership = self.environment.leadership
-        assert isinstance(leadership, SetLeadership)
-        return leadership
-
-    @property
     def pauses(self) -> SetPauses:
         pauses: object = self.environment.pauses
         assert isinstance(pauses, SetPauses)
@@ -146,14 +132,6 @@ class WeederHarness:
     @property
     def metrics(self) -> Metrics:
         return self.environment.metrics
-
-    async def run(self, seconds: float) -> None:
-        await self.clock.sleep(seconds)
-
-    async def until(self, so: Callable[[], object], within: float = 60.0) -> float:
-        """Waits until it is `so`; the instant at which it was."""
-        await wait_until(so, within)
-        return self.now
 
     def hold_deletions(self) -> list[Starting]:
         """From now on no deletion is sent; returns what each of them would be told by right before it is."""
@@ -199,10 +177,6 @@ class WeederHarness:
         await self.run(settle)
         return back
 
-    async def kill(self) -> None:
-        """Ends the weeder as kill -9 does: nothing is finished."""
-        await self.process.kill()
-
     async def stop(self) -> None:
         """Ends the weeder as SIGTERM does."""
         await self.weeder.stop()
@@ -230,12 +204,6 @@ class WeederHarness:
     def watching(self, key: ServiceKey = API) -> bool:
         recoveries = self.recoveries(key)
         return bool(recoveries) and recoveries[0].phase is Phase.WATCHING
-
-    def reasons(self, namespace: str = NAMESPACE) -> list[str]:
-        return [notice.reason for notice in self.notices if notice.namespace == namespace]
-
-    def told(self, reason: str, namespace: str = NAMESPACE) -> list[Notice]:
-        return [n for n in self.notices if n.reason == reason and n.namespace == namespace]
 
     def deleted(self, namespace: str | None = None) -> list[PodDeletion]:
         """What weeders deleted, in the seed's own books."""
