@@ -13,13 +13,8 @@ from structlog.testing import capture_logs
 from app.api.auth.budgets import Reputation
 from app.api.auth.reviews import FEATURE, REST, ReviewService, Trust
 from app.api.problems import Problem
+from app.core import errors
 from app.core.clock import Clock
-from app.core.errors import (
-    Forbidden,
-    LimitExceeded,
-    Unauthorized,
-    Unreachable,
-)
 from app.core.model.callers import AUDIENCE, Access, Caller
 from tests.api.auth.conftest import ALICE, BOB, FakeReviewer
 
@@ -165,9 +160,9 @@ async def test_the_hash_of_a_token_is_another_one_in_each_process(reviewer, metr
 # The seed is away.
 
 AWAY = [
-    Unreachable("no answer within 3 s"),
-    Unauthorized("who are we", status=401),
-    LimitExceeded("size", "too long"),
+    errors.Unreachable("no answer within 3 s"),
+    errors.Unauthorized("who are we", status=401),
+    errors.LimitExceeded("size", "too long"),
 ]
 
 
@@ -222,7 +217,7 @@ async def test_where_we_may_not_ask_every_call_is_refused_and_it_is_said_why(
 ):
     assert await alice(reviews)
     assert await may(reviews)
-    error = Forbidden("may not create it", status=403)
+    error = errors.Forbidden("may not create it", status=403)
     if kind == TOKEN:
         reviewer.fails = error
         await problem(alice(reviews, trust=Trust.NOTHING))
