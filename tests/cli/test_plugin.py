@@ -2,16 +2,14 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
 from app import commands
+from tests.support.programs import ROOT, ended
 
-REPOSITORY = Path(__file__).parents[2]
 KUBECTL = shutil.which("kubectl")
 
 
@@ -29,18 +27,8 @@ def program(tmp_path):
 
 
 def said(*words, path="", **environ):
-    done = subprocess.run(
-        [str(word) for word in words],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
-            "PATH": f"{path}:{os.environ['PATH']}",
-            **environ,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    found = {"PYTHONPATH": str(ROOT), "PATH": f"{path}:{os.environ['PATH']}"}
+    done = ended(*words, env={**os.environ, **found, **environ})
     return done.returncode, done.stdout, done.stderr
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import ssl
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page
 from tests.support.certs import Authority
+from tests.support.programs import ended
 
 pytestmark = [
     pytest.mark.looptime(False),
@@ -100,7 +100,7 @@ def variables() -> str:
     return "\n".join(line.text for line in PAGE.shell_lines if line.text.startswith("export DWD_"))
 
 
-def ask(folder, api, metrics, line) -> subprocess.CompletedProcess[str]:
+def ask(folder, api, metrics, line):
     """Types the line after what the page sets; the forwarded port is the server's own."""
     kubectl = folder / "kubectl"
     forwarding = f"Forwarding from 127.0.0.1:{api.server_port} -> 8080"
@@ -111,15 +111,7 @@ def ask(folder, api, metrics, line) -> subprocess.CompletedProcess[str]:
     found = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     found |= {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     found["KUBECONFIG"] = str(folder / "kubeconfig")
-    return subprocess.run(
-        ["bash", "-c", f"{variables()}\n{line}"],
-        check=False,
-        cwd=folder,
-        env=found,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return ended("bash", "-c", f"{variables()}\n{line}", cwd=folder, env=found)
 
 
 def test_the_api_is_asked_by_the_name_on_its_certificate_with_the_callers_token(served, tmp_path):

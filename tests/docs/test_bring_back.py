@@ -3,11 +3,11 @@
 import json
 import os
 import shutil
-import subprocess
 
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.support.programs import ended
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("bash", "jq"))), reason="the script is written for bash and jq"
@@ -48,15 +48,8 @@ def run(folder, *words, before=None, after=None, operations=(), limit=300):
     for number, each in enumerate(operations, 1):
         (folder / f"operations.{number}").write_text(json.dumps(each))
     (folder / "calls").touch()
-    done = subprocess.run(
-        [ROOT / "hack/bring-back", *words],
-        cwd=folder,
-        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LIMIT": str(limit)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+    found = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LIMIT": str(limit)}
+    done = ended(ROOT / "hack/bring-back", *words, cwd=folder, env=found)
     return done.returncode, done.stderr, (folder / "calls").read_text().splitlines()
 
 
