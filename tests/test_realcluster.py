@@ -180,10 +180,7 @@ async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
     async def silent(call):
         await call.hang()
 
-    async with (
-        targets.serving(silent) as target,
-        probing_cluster() as (adapters, probed),
-    ):
+    async with targets.serving(silent) as target, probing_cluster() as (adapters, probed):
         run = asyncio.ensure_future(
             probed.handlers.run(
                 replace(PROBES[1], tcp_socket=None, http_get=HttpGet(target.port)), targets.at()

@@ -422,12 +422,7 @@ class FakeProcess:
         return self.empty_selectors
 
 
-def context(
-    shoots: Any = None,
-    process: Any = None,
-    weeders: Any = None,
-    **more: Any,
-) -> Context:
+def context(shoots: Any = None, process: Any = None, weeders: Any = None, **more: Any) -> Context:
     """What the API is given; what is left out is empty.
 
     Args:

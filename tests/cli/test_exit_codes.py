@@ -164,10 +164,7 @@ def test_where_nothing_is_like_it_or_the_list_may_not_be_seen_nothing_is_suggest
 ):
     api.on("POST /weeders/a/etcd", NOTHING).on("GET /shoots", listed)
     ran = dwd("weed", "a", "etcd")
-    assert (ran.code, ran.err) == (
-        4,
-        "dwd: There is no such resource: the seed has no Cluster a\n",
-    )
+    assert (ran.code, ran.err) == (4, "dwd: There is no such resource: the seed has no Cluster a\n")
 
 
 def test_an_operation_that_is_not_there_is_no_shoot(api, dwd):

@@ -94,10 +94,7 @@ def test_with_force_it_scales_up_what_still_looks_cut_off(tmp_path):
 def test_resume_ends_the_pause_and_every_hold_and_nothing_else(tmp_path):
     before = shoots("shoot--a--one", held=["shoot--a--held"])
     code, _, calls = run(tmp_path, "--resume", before=before)
-    assert (code, calls) == (
-        0,
-        ["resume --all", "shoots -o json", "resume shoot--a--held --hold"],
-    )
+    assert (code, calls) == (0, ["resume --all", "shoots -o json", "resume shoot--a--held --hold"])
 
 
 @pytest.mark.parametrize("words", [[], ["--force"], ["--reason"], ["--reason", ""], ["--what"]])

@@ -370,9 +370,7 @@ async def test_a_probe_waits_for_the_budget_a_moment(budgeted):
     assert seed.spare == len(WITH_ETCD) + 1  # what was read is not read again
 
 
-async def test_where_nothing_is_left_no_probe_waits_for_long_and_a_write_does_not_care(
-    budgeted,
-):
+async def test_where_nothing_is_left_no_probe_waits_for_long_and_a_write_does_not_care(budgeted):
     dependents, seed, harness = budgeted
     seed.left = 0
     began = harness.now

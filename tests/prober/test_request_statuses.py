@@ -139,10 +139,7 @@ async def test_a_verdict_that_turns_while_the_status_is_written_counts(operator)
 
 async def test_an_automatic_run_ends_at_once_while_the_status_is_written(slow):
     """Its hold is in force from the creation on."""
-    with (
-        slow.faults.path_cut(SHOOT),
-        slow.faults.seed_trouble(Trouble(silent=True, what=STATUS)),
-    ):
+    with slow.faults.path_cut(SHOOT), slow.faults.seed_trouble(Trouble(silent=True, what=STATUS)):
         await slow.until(lambda: slow.writes(MCM), within=60)
         slow.request("Up", force=True)
         await slow.run(0.1)

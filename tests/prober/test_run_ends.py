@@ -233,9 +233,7 @@ async def test_scale_ups_that_were_ended_while_they_waited_keep_no_other_one_wai
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1, within=20)
 
 
-async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(
-    lab,
-):
+async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(lab):
     harness = await lab.healthy(dependents=SLOW_MCM_UP)
     faults = harness.faults
     await down_and_up_again(harness)

@@ -15,14 +15,7 @@ from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.definitions import Rejected
 from bench import explore
-from bench.exploration import (
-    boundaries,
-    draws,
-    operators,
-    path_draws,
-    path_plants,
-    plants,
-)
+from bench.exploration import boundaries, draws, operators, path_draws, path_plants, plants
 from bench.exploration import recipe as recipes
 from bench.exploration.line import Boundary
 from bench.exploration.strikes import How

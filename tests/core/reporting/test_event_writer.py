@@ -71,14 +71,7 @@ class Harness:
     def tell(self, reason="ScaledDown", message="scaled", resource=KCM, *, event=True):
         note = message if event else None
         self.writer.note(
-            ScalingNotice(
-                NS,
-                self.clock.now(),
-                reason,
-                message,
-                resource=resource,
-                event=note,
-            )
+            ScalingNotice(NS, self.clock.now(), reason, message, resource=resource, event=note)
         )
 
     def flood(self, number):
