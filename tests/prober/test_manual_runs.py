@@ -431,14 +431,13 @@ async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(o
 @pytest.mark.parametrize("every", [1.5, 4.9])
 async def test_probes_that_are_asked_for_bring_no_threshold_nearer(lab, every):
     operator = await with_operator(lab, failure_threshold=4)
-    harness = operator
-    with harness.faults.path_cut(SHOOT):
-        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
-        first = harness.now
-        while not harness.writes():
-            harness.prober.scaling_runs.probe_now(SHOOT)
-            await harness.run(every)
-    assert harness.writes()[0].at - first >= 15.0  # 3 more probes that count, 5 s apart
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.reason() is VerdictReason.COUNTING)
+        first = operator.now
+        while not operator.writes():
+            operator.prober.scaling_runs.probe_now(SHOOT)
+            await operator.run(every)
+    assert operator.writes()[0].at - first >= 15.0  # 3 more probes that count, 5 s apart
 
 
 async def test_probe_now_looks_at_once_and_reads_nodes(lab):
