@@ -130,15 +130,6 @@ async def test_lost_leadership_ends_a_run_and_its_waits_at_once(harness, again):
         assert harness.replicas() == (1, 1, 1)
 
 
-async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(lab):
-    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
-    with harness.faults.path_cut(SHOOT):
-        await harness.until(lambda: harness.writes(MCM))
-        harness.leadership.become(leading=False)
-        await harness.run(120)
-        assert not harness.writes(KCM)
-
-
 async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_go(lab):
     harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
     with harness.faults.path_cut(SHOOT):
