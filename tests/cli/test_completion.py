@@ -10,7 +10,7 @@ from app.cli import completion
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.settings import Shell
 from tests.cli.server import Reply, page
-from tests.support.programs import ended
+from tests.support.programs import ended, write_program
 
 
 def nothing(*_):
@@ -167,9 +167,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def dwd_in_path(tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
-    program = folder / "dwd"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m app "$@"\n')
-    program.chmod(0o755)
+    write_program(folder / "dwd", f'exec {sys.executable} -m app "$@"')
     return str(folder)
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from app import commands
-from tests.support.programs import ROOT, ended
+from tests.support.programs import ROOT, ended, write_program
 
 KUBECTL = shutil.which("kubectl")
 
@@ -17,13 +17,8 @@ KUBECTL = shutil.which("kubectl")
 def program(tmp_path):
     """The program under this name, as pip installs it; returns its folder."""
 
-    def make(name):
-        path = tmp_path / name
-        path.write_text(f"#!{sys.executable}\nfrom app.__main__ import main\nmain()\n")
-        path.chmod(0o755)
-        return path
-
-    return make
+    text = "from app.__main__ import main\nmain()"
+    return lambda name: write_program(tmp_path / name, text, sys.executable)
 
 
 def said(*words, path="", **environ):

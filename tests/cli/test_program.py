@@ -3,7 +3,6 @@
 import os
 import pty
 import signal
-import ssl
 import sys
 from functools import partial
 
@@ -12,7 +11,7 @@ import pytest
 from tests.cli import examples
 from tests.cli.conftest import run, started
 from tests.cli.server import FakeApi, Reply, page, standby
-from tests.support.certs import Authority
+from tests.support.certs import Authority, server_context
 from tests.support.programs import ended, printed
 
 SHOOTS = "GET /shoots"
@@ -143,11 +142,8 @@ def secured(ca, tmp_path):
     served = []
 
     def serve(*hosts, **more):
-        pair = ca.server(hosts, **more)
-        (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
         (tmp_path / "ca.pem").write_bytes(ca.pem)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tmp_path / "pair.pem")
+        context = server_context(ca.server(hosts, **more))
         api = FakeApi(context).__enter__().on(SHOOTS, page())
         served.append(api)
         return api, f"--ca-file={tmp_path / 'ca.pem'}"

@@ -15,7 +15,8 @@ from app.core.clock import Clock
 from app.core.config.values import NamespacedName
 from tests.cli.conftest import run
 from tests.cli.server import FakeApi, Reply, page, problem
-from tests.support.certs import Authority
+from tests.support.certs import Authority, server_context
+from tests.support.programs import write_program
 
 # kubernetes_asyncio reads its files in the loop that it is called in; the servers are in threads of their own
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
@@ -156,12 +157,9 @@ V1 = "client.authentication.k8s.io/v1"
 def plugin(tmp_path, kubeconfig):
     """A kubeconfig whose user logs in through a plugin that answers with this status."""
     (tmp_path / "plugin.py").write_text(PLUGIN)
-    wrapper = tmp_path / "bin" / "login"
-    wrapper.parent.mkdir()
-    wrapper.write_text(
-        f'#!/bin/sh\nexec {sys.executable} {tmp_path}/plugin.py {tmp_path}/log "$@"\n'
-    )
-    wrapper.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    call = f'{sys.executable} {tmp_path}/plugin.py {tmp_path}/log "$@"'
+    write_program(tmp_path / "bin" / "login", f"exec {call}")
 
     def write(answer, code=0, cluster=None, **more):
         exec_ = {
@@ -400,11 +398,7 @@ def test_a_client_certificate_is_shown_to_the_seed_that_the_kubeconfigs_ca_vouch
 ):
     """Also one that a plugin returns, as Gardener's does."""
     authority = Authority.create("seed")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    pair = authority.server(("127.0.0.1",))
-    chain = tmp_path / "chain.pem"
-    chain.write_bytes(pair.certificate + pair.key)
-    context.load_cert_chain(chain)
+    context = server_context(authority.server(("127.0.0.1",)))
     context.load_verify_locations(cadata=authority.pem.decode())
     context.verify_mode = ssl.CERT_REQUIRED
     mine = authority.client("alice")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.support.programs import ended
+from tests.support.programs import ended, write_program
 
 pytestmark = [
     pytest.mark.looptime(False),
@@ -19,8 +19,7 @@ def make(folder, pip):
     """Sets up a virtual environment whose `python -m pip` is this shell script."""
     python = folder / "venv/bin/python"
     python.parent.mkdir(parents=True)
-    python.write_text(f"#!/bin/sh\n{pip}\n")
-    python.chmod(0o755)
+    write_program(python, pip)
     stamp = folder / "venv/.installed"
     variables = [f"VENV={folder}/venv", f"PYTHON={sys.executable}"]
     path = {"PATH": os.environ["PATH"]}

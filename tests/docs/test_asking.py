@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import ssl
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page
-from tests.support.certs import Authority
-from tests.support.programs import ended
+from tests.support.certs import Authority, server_context
+from tests.support.programs import ended, write_program
 
 pytestmark = [
     pytest.mark.looptime(False),
@@ -67,12 +66,9 @@ class Handler(BaseHTTPRequestHandler):
 def served(tmp_path) -> Iterator[tuple[Server, Server]]:
     """The API with the certificate of its Service, the metrics without TLS, and the files that the page names."""
     authority = Authority.create("test")
-    pair = authority.server([NAME])
-    (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
     (tmp_path / "ca.crt").write_bytes(authority.pem)
     (tmp_path / "scraper-token").write_text("of-a-scraper\n")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "pair.pem")
+    context = server_context(authority.server([NAME]))
     api, metrics = Server(), Server()
     user = {"token": "of-an-operator"}
     seed = f"http://127.0.0.1:{metrics.server_port}"
@@ -102,10 +98,8 @@ def variables() -> str:
 
 def ask(folder, api, metrics, line):
     """Types the line after what the page sets; the forwarded port is the server's own."""
-    kubectl = folder / "kubectl"
     forwarding = f"Forwarding from 127.0.0.1:{api.server_port} -> 8080"
-    kubectl.write_text(f"#!/bin/sh\necho '{forwarding}'\nexec sleep 30\n")
-    kubectl.chmod(0o755)
+    write_program(folder / "kubectl", f"echo '{forwarding}'\nexec sleep 30")
     line = line.replace("localhost:9643", f"localhost:{metrics.server_port}")
     line = re.sub(r"^dwd\b", f"{sys.executable} -m app", line)
     found = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}

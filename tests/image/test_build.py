@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.image.container import CHECKOUT
-from tests.support.programs import ended
+from tests.support.programs import ended, write_program
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -39,9 +39,7 @@ class Workshop:
 
     def step(self, name: str, text: str) -> None:
         """A stand-in of hack/image/fetch or hack/image/assemble."""
-        path = self.folder / "hack/image" / name
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
+        write_program(self.folder / "hack/image" / name, text)
 
     def environment(self, **variables: str) -> dict[str, str]:
         """Of a run: git looks no further up."""

@@ -19,3 +19,10 @@ def printed(*words: str | Path, **more: Any) -> str:
     done = ended(*words, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def write_program(path: Path, text: str, interpreter: str = "/bin/sh") -> Path:
+    """These lines, as a program that can be run."""
+    path.write_text(f"#!{interpreter}\n{text}\n")
+    path.chmod(0o755)
+    return path

@@ -13,7 +13,7 @@ from app.core.tls import load_chain
 from app.core.web import connections, serving
 from app.core.web.serving import HttpServer
 from bench.hostile.talk import change_keys
-from tests.support.certs import Authority
+from tests.support.certs import Authority, server_context
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -298,10 +298,7 @@ def authority():
 
 @pytest.fixture
 def tls(authority):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    pair = authority.server()
-    load_chain(context, pair.certificate + pair.key)
-    return context
+    return server_context(authority.server())
 
 
 @pytest.fixture
