@@ -13,6 +13,7 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page
 from tests.support.certs import Authority, server_context
+from tests.support.kubeconfigs import kubeconfig_of
 from tests.support.programs import ended, write_program
 
 pytestmark = [
@@ -70,14 +71,8 @@ def served(tmp_path) -> Iterator[tuple[Server, Server]]:
     (tmp_path / "scraper-token").write_text("of-a-scraper\n")
     context = server_context(authority.server([NAME]))
     api, metrics = Server(), Server()
-    user = {"token": "of-an-operator"}
-    seed = f"http://127.0.0.1:{metrics.server_port}"
-    config = {
-        "current-context": "seed",
-        "clusters": [{"name": "seed", "cluster": {"server": seed}}],
-        "contexts": [{"name": "seed", "context": {"cluster": "seed", "user": "me"}}],
-        "users": [{"name": "me", "user": user}],
-    }
+    seed = {"server": f"http://127.0.0.1:{metrics.server_port}"}
+    config = kubeconfig_of("seed", seed, {"token": "of-an-operator"})
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
     api.socket = context.wrap_socket(api.socket, server_side=True)
     threads = [threading.Thread(target=each.serve_forever) for each in (api, metrics)]

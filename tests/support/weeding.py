@@ -219,6 +219,10 @@ class WeederHarness(ProcessHarness):
     def count(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
+    def results(self, result: str) -> float:
+        """How many deletions for kube-apiserver were counted with this result."""
+        return self.count("dwd_weeder_pod_deletions_total", service=API.service, result=result)
+
 
 class WeederLab(SeedLab):
     """Makes worlds and weeders, and ends them."""
