@@ -204,8 +204,7 @@ async def test_an_automatic_run_gives_way(slow):
     with slow.faults.path_cut(SHOOT):
         await slow.until(lambda: slow.writes(MCM))
         began = await slow.scale(UP, force=True)
-        ended = await slow.ended(began.id)
-        assert ended.phase is OperationPhase.DONE
+        assert (await slow.ended(began.id)).phase is OperationPhase.DONE
         await slow.run(90)
         assert slow.replicas() == (1, 1, 1)
         assert not slow.writes(KCM)
@@ -269,16 +268,14 @@ async def test_who_cancels_waits_2_s_at_most_for_the_answer_to_a_request_that_wa
 
 async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(operator):
     async with behind_an_automatic_one(operator) as began:
-        waiting = operator.prober.scaling_runs.operation(began.id)
-        assert waiting is not None
+        waiting = operator.operation(began.id)
         assert (waiting.phase, waiting.message) == (
             OperationPhase.PENDING,
             "it waits for the end of the current one",
         )
         answer = await operator.prober.scaling_runs.cancel(began.id, by="bob")
         assert answer.phase is OperationPhase.CANCELLED
-        found = operator.prober.scaling_runs.operation(began.id)
-        assert found is not None
+        found = operator.operation(began.id)
         assert (found.phase, found.direction, found.namespace) == (
             OperationPhase.CANCELLED,
             UP,

@@ -234,8 +234,7 @@ async def test_a_down_that_failed_holds(operator):
     with operator.faults.seed_trouble(forbidden):
         operator.request("Down")
         assert (await operator.done())["phase"] == "Failed"
-    held = operator.hold()
-    assert held is not None
+    assert operator.hold() is not None
     with operator.faults.path_cut(SHOOT):
         await operator.run(60)
         assert operator.reason() is VerdictReason.HELD

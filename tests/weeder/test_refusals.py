@@ -154,8 +154,7 @@ async def test_a_deletion_that_was_carried_out_but_not_answered_is_not_repeated(
         assert len(harness.names()) == 1
     await harness.run(60)
     assert len(harness.names()) == 1
-    uids = {each.uid for each in harness.seed.sent}
-    assert len(uids) == 1
+    assert len({each.uid for each in harness.seed.sent}) == 1
 
 
 async def test_while_a_deletion_is_on_its_way_again_no_other_recovery_asks_for_the_same(lab):

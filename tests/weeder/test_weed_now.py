@@ -196,8 +196,7 @@ async def test_a_recovery_that_nobody_asked_for_is_no_event_and_names_nobody(har
 
 
 async def test_the_control_planes_that_have_services_are_known(lab):
-    harness = await ready(lab)
-    assert harness.weeder.controller.namespaces() == {NAMESPACE}
+    assert (await ready(lab)).weeder.controller.namespaces() == {NAMESPACE}
 
 
 async def test_before_the_services_are_listed_nobody_knows_which_there_are(lab):
