@@ -10,6 +10,7 @@ import errno
 import gc
 import io
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Callable, Coroutine
@@ -28,6 +29,8 @@ from app.core.errors import ConfigurationError, DemoNotInstalled, WatchdogError
 EXIT_DIED: Final = 1
 _UNWRITTEN: Final = "the output cannot be written"
 _CLOSED: Final = "it is closed"
+_FILES: Final = 10_240
+"""Open files of a process that serves: more than 3,000 shoots and all callers take, and the most that macOS permits."""
 _NARROWEST: Final = 40
 _WIDEST: Final = 120
 """Columns of help; longer lines are hard to read."""
@@ -157,12 +160,24 @@ def _show(text: str, code: int = commands.EXIT_DONE) -> int:
     return code
 
 
+def _open_many_files() -> None:
+    """Raise the soft limit on open files as far as the hard one allows, as Go's runtime does.
+
+    Container runtimes set 1,024, and a pod cannot; each shoot takes a connection, and in an outage two.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def _run(work: Coroutine[Any, Any, None]) -> int:
     """Run `work` on uvloop and return the exit code; expected errors print one line instead of a traceback."""
     import uvloop  # noqa: PLC0415 - what serves alone needs it
 
     from app.core.tasks import SharedLoopDied  # noqa: PLC0415 - as above
 
+    _open_many_files()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(work)

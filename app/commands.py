@@ -69,6 +69,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], width: int = WIDTH) -
     if not argv:
         raise _wrong("command", f"is missing: one of {', '.join(known_commands())}; see dwd --help")
     name, words = argv[0], argv[1:]
+    if name == "help" and words:
+        return parse([words[0], "--help", *words[1:]], environ, width)
     if name in {"-h", "-help", "--help", "help"}:
         return Help(_overview(width))
     if name in {"-version", "--version"}:

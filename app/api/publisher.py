@@ -43,7 +43,7 @@ from app.core.reporting.notices import (
     ScalingNotice,
     WeedingNotice,
 )
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 
 # The format of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
@@ -475,7 +475,7 @@ class Publisher:
         return frozenset(loop for loop, each in leaders.items() if each.leading)
 
     async def _turn(self, published: Published) -> None:
-        if await happens(self._changed, _AGAIN):
+        if await wait_until_set(self._changed, _AGAIN):
             await self._clock.sleep(_GATHER)
         pending, self._pending = self._pending, {}
         self._changed.clear()

@@ -40,6 +40,7 @@ MAX_EVENT: Final = 8 << 20
 """Most bytes of one event; real ones are far smaller."""
 _BROKEN: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """What a request, or the reading of its answer, may fail with."""
+_READING: Final = frozenset({"GET", "HEAD"})
 _UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
 
 
@@ -73,6 +74,8 @@ class Client:
     """Seconds for one answer."""
     allow_plain_http: bool = False
     """Send the token over plain http to other machines, too."""
+    has_written: bool = field(default=False, init=False)
+    """Whether the server has carried out a request that may change something."""
     # Made here, as to look up the version blocks.
     _agent: str = field(default_factory=lambda: f"dwd/{own_version()}", init=False)
     _session: aiohttp.ClientSession = field(init=False)
@@ -187,11 +190,10 @@ class Client:
             renewed = True
             response.release()
 
-    async def refused(
-        self, method: str, target: str, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
-    ) -> ServerRefused | None:
-        """Send one request as `exchange` does, and return the refusal in its answer; None if it was a success."""
-        response = await self.exchange(method, target, headers, None, timeout)
+    async def refused(self, target: str) -> ServerRefused | None:
+        """Ask for this path and query below `/api/v1/` as `exchange` does; returns the refusal, None for a success."""
+        timeout = aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT)
+        response = await self.exchange("GET", f"{_API}{target}", {}, None, timeout)
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             response.release()
             return None
@@ -219,6 +221,7 @@ class Client:
                         raise
                     raise self.transport.explained(followed[-1], error) from error
                 if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+                    self.has_written |= call.method not in _READING
                     break
                 refused = await self._refused(response)
                 if refused.problem.type not in FOLLOWED - {each.problem.type for each in followed}:
@@ -281,6 +284,8 @@ class Client:
                     reason = f"TLS fails: {failure.reason or failure}"
                 trouble = f"{origin} cannot be reached: {reason}"
                 return NoAnswer(trouble, self.transport.hints(), sent=False)
+            case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError():
+                return NoAnswer(f"{origin} does not answer: the connection broke off")
             case _:
                 return NoAnswer(f"{origin} does not answer: {str(error) or type(error).__name__}")
 
@@ -291,7 +296,7 @@ def _given(values: Mapping[str, str | None]) -> dict[str, str]:
 
 def note_perhaps_done(call: ApiCall, error: CommandFailed) -> None:
     """Adds the note that a request which was sent may have changed something, if it is one that does."""
-    if call.method not in {"GET", "HEAD"}:
+    if call.method not in _READING:
         error.notes = (*error.notes, _UNKNOWN)
 
 

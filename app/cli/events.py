@@ -23,7 +23,7 @@ from app.cli.client import EVENT_STREAM, MAX_EVENT, SILENCE, ApiCall, lines_of
 from app.cli.overrides import named, written_by
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit
-from app.cli.session import Session
+from app.cli.session import Session, path
 from app.cli.tables import change, said
 from app.core.config.client_settings import EventsSettings
 from app.core.limits import Backoff
@@ -51,7 +51,9 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
         try:
             call = ApiCall("GET", "events", query, headers=headers)
             async with session.client.stream(call, SILENCE) as stream:
-                connected = True
+                first, connected = not connected, True
+                if words and first:
+                    await _tell_if_unknown(session, words[0])
                 async with aclosing(lines_of(stream)) as lines:
                     async for line in lines:
                         if (event := reader.feed(line)) is None:
@@ -73,6 +75,14 @@ async def events(session: Session, settings: EventsSettings, words: tuple[str, .
         seconds = max(reader.retry or 0.0, _PACE.jittered(failures, session.chance.random()))
         session.printer.tell(f"dwd events: {trouble}; connecting again in {seconds:.0f}s")
         await session.clock.sleep(seconds)
+
+
+async def _tell_if_unknown(session: Session, shoot: str) -> None:
+    """Say that there is no such shoot, as nothing would ever be shown of a name that is mistyped."""
+    # Not by `ask`, which may follow the answer to another process, and with it the stream.
+    refused = await session.client.refused(path("shoots", shoot))
+    if refused is not None and refused.code is Exit.NOT_FOUND:
+        session.printer.tell(f"dwd events: {refused}; it is followed if it comes")
 
 
 # A parser of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html); pure.

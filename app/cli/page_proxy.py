@@ -62,7 +62,6 @@ _REACHED: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABL
 """Refusals that come from the API all the same: the page says what they mean."""
 _REFRESH: Final = 5
 _PROBLEM: Final = "application/problem+json"
-_JSON: Final = {"Accept": "application/json"}
 _NOT_FORWARDED: Final = "Not forwarded"
 
 _FORWARDED_REQUEST_HEADERS: Final = (
@@ -214,8 +213,7 @@ class LeaderLink:
 
     async def _ask(self, what: str) -> ServerRefused | None:
         """Ask for one item, the leader if a standby names it; the refusal, if it is one."""
-        timeout = aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT)
-        ask = partial(self._client.refused, "GET", f"/api/v1/{what}?limit=1", _JSON, timeout)
+        ask = partial(self._client.refused, f"{what}?limit=1")
         refused = await ask()
         if refused is None or refused.problem.type != NOT_THE_LEADER:
             return refused

@@ -36,8 +36,8 @@ class Answer:
     """The names in the answer, for scripts."""
 
 
-class OutputGone(Exception):
-    """The reader of the output has closed it (EPIPE)."""
+class OutputGone(CommandFailed):
+    """The output cannot be written; NOT_READ if its reader has closed it (EPIPE)."""
 
 
 class OutputScreen(Protocol):
@@ -65,23 +65,23 @@ class Printer:
     def __init__(
         self, out: TextIO, err: TextIO, output: OutputFormat, environ: Mapping[str, str]
     ) -> None:
-        self._out, self._err, self._output = out, err, output
+        self._out, self._err, self.output = out, err, output
         self._console = _console(out, environ) if out.isatty() else None
 
     @property
     def for_people(self) -> bool:
         """Whether lines are written instead of data."""
-        return self._output.for_people
+        return self.output.for_people
 
     @property
     def wide(self) -> bool:
         """Whether tables have all of their columns."""
-        return self._output is OutputFormat.WIDE
+        return self.output is OutputFormat.WIDE
 
     @property
-    def names_only(self) -> bool:
-        """Whether of each answer the names alone are written."""
-        return self._output is OutputFormat.NAME
+    def width(self) -> int | None:
+        """The columns of the terminal; None if the output is none."""
+        return None if self._console is None else self._console.width
 
     def tell(self, line: str) -> None:
         """Write a message to standard error."""
@@ -90,7 +90,7 @@ class Printer:
 
     def show(self, shown: Answer, *, one_of_many: bool = False) -> None:
         """Write an answer; of many, JSON has one line for each, and YAML one document."""
-        match self._output:
+        match self.output:
             case OutputFormat.TABLE | OutputFormat.WIDE:
                 self.lines(shown.lines)
             case OutputFormat.NAME:
@@ -100,7 +100,7 @@ class Printer:
             case OutputFormat.YAML:
                 self._write("---\n" * one_of_many + as_yaml(shown.data))
             case _:
-                assert_never(self._output)
+                assert_never(self.output)
 
     def lines(self, lines: Sequence[Text]) -> None:
         """Write lines for people; with colours if the output is a terminal."""
@@ -134,11 +134,9 @@ class Printer:
             for at in range(0, len(text), _CHUNK):
                 self._out.write(text[at : at + _CHUNK])
             self._out.flush()
-        except BrokenPipeError as error:
-            raise OutputGone from error
         except OSError as error:
-            message = f"the output cannot be written: {error.strerror}"
-            raise CommandFailed(Exit.FAILED, message) from error
+            code = Exit.NOT_READ if isinstance(error, BrokenPipeError) else Exit.FAILED
+            raise OutputGone(code, f"the output cannot be written: {error.strerror}") from error
 
 
 def _console(out: TextIO, environ: Mapping[str, str]) -> "Console":
@@ -161,7 +159,7 @@ class _Succession:
     def show(self, shown: Answer, title: str) -> None:
         del title
         self._said = ""
-        told = shown.names if self._printer.names_only else shown.data
+        told = shown.names if self._printer.output is OutputFormat.NAME else shown.data
         if told == self._last:
             return
         parted = shown.lines if self._last is None else [Text(), *shown.lines]

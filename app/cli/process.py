@@ -28,7 +28,9 @@ async def status(session: Session, settings: StatusSettings, words: tuple[str, .
 async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...]) -> None:
     """`dwd audit`: attempts to change something."""
     query = {"namespace": words[0] if words else None, "caller": settings.caller}
-    data, _ = await session.get_all(AuditEntry, "audit", query=query)
+    data, found = await session.get_all(AuditEntry, "audit", query=query)
+    if words and not found:
+        await session.check_known(words[0])
     session.printer.show(Answer(data, attempts(answers.of(AuditList, data))))
 
 

@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import random
-import shutil
 import signal
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,11 +14,13 @@ from typing import Any, Final, Literal, TextIO
 
 from app.api.schemas import Shoot
 from app.cli.client import Client
+from app.cli.kubectl import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
+from app.cli.service_account import MintedTokens
 from app.cli.session import Session
 from app.cli.tokens import TokenSource, token_source
-from app.cli.transports import DirectTransport, ForwardedTransport, Kubectl, Transport
+from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.clock import Clock
 from app.core.config.client_settings import (
     ApiCommandSettings,
@@ -43,6 +44,7 @@ SUBJECTS: Final[Mapping[str, Sequence[str]]] = {
 
 # Most shoots that a message suggests in place of an unknown name.
 _SUGGESTED: Final = 3
+_DONE: Final = "the server has done what was asked: only its answer is lost"
 # Seconds that completion waits for the API.
 _PATIENCE: Final = 3.0
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -86,14 +88,12 @@ def run_client(
         with asyncio.Runner() as runner:
             return runner.run(_run(command, function_of(command.settings), client, printer))
     except CommandFailed as error:
-        err.writelines([f"dwd: {error}\n", *(f"    {note}\n" for note in error.notes)])
+        if error.notes or error.code is not Exit.NOT_READ:
+            err.writelines([f"dwd: {error}\n", *(f"    {note}\n" for note in error.notes)])
+        if error.code is Exit.NOT_READ:
+            # Otherwise the flush of what is buffered fails at the interpreter's exit, and complains.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return error.code
-    except OutputGone:
-        # Otherwise the flush of what is buffered fails at the interpreter's exit, and complains.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, out.fileno())
-        os.close(nowhere)
-        return Exit.NOT_READ
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
 
@@ -117,6 +117,9 @@ async def _run(command: Read[Any], function: Command, client: Client, printer: P
                 await function(session, command.settings, command.rest)
             except ServerRefused as error:
                 error.notes = (*error.notes, *await _suggestions(session, command, error))
+                raise
+            except OutputGone as error:
+                error.notes = (_DONE,) if client.has_written else ()
                 raise
     except asyncio.CancelledError:
         if not heard:
@@ -186,26 +189,23 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
     if settings.service_account is None:
         tokens = token_source(settings)
     else:
-        from app.cli.service_account import minted_tokens  # noqa: PLC0415 - for this flag alone
-
-        tokens = minted_tokens(settings.service_account, settings, environ, Clock.system())
+        kubectl = Kubectl.chosen(settings, environ, "--service-account")
+        account, timeout = settings.service_account, settings.timeout
+        tokens = MintedTokens(account, kubectl, Clock.system(), timeout)
     # Only the CA of `--ca-file` is trusted; without it aiohttp's own context has those of the machine.
     tls: ssl.SSLContext | Literal[True] = True
     if (ca := settings.ca_file) is not None:
         try:
             tls = ssl.create_default_context(cafile=ca)
+            # As Python before 3.13, curl and kubectl: a CA may be one of plain `openssl req -x509`.
+            tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise _wrong(str(ca), "--ca-file", f"is not a CA bundle: {reason}") from error
     transport: Transport = DirectTransport(settings.server)
     if (deployment := settings.port_forward) is not None:
-        kubectl = shutil.which("kubectl", path=environ.get("PATH"))
-        if kubectl is None:
-            raise _wrong("dwd", "--port-forward", "needs kubectl, which is not in PATH")
-        chosen = settings.kubeconfig, settings.context
-        transport = ForwardedTransport(
-            settings.server, Kubectl(kubectl, deployment, environ, *chosen)
-        )
+        kubectl = Kubectl.chosen(settings, environ, "--port-forward")
+        transport = ForwardedTransport(settings.server, kubectl, deployment)
     return Client(
         transport,
         tokens,

@@ -81,6 +81,18 @@ class Session:
                 return {**data, "items": items}, [answers.of(kind, each) for each in items]
         raise CommandFailed(Exit.FAILED, "the list does not end")
 
+    async def check_known(self, shoot: str) -> None:
+        """Ask for a shoot about which a list is empty: of a name that is mistyped, too, nothing has happened.
+
+        Raises:
+            CommandFailed: There is no such shoot. Where that cannot be learnt, the list is all that is known.
+        """
+        try:
+            await self.client.ask(ApiCall("GET", path("shoots", shoot)))
+        except CommandFailed as error:
+            if error.code is Exit.NOT_FOUND:
+                raise
+
     async def watch(
         self,
         fetch: Callable[[], Awaitable[Answer]],

@@ -26,6 +26,8 @@ from app.cli.tables import LOUD, Cell, clock, count, fields, said, since, span, 
 from app.core.config.client_settings import ProbeSettings, ShootsSettings
 
 _CLOSED: Final = "Closed"
+# Columns of all shoots that are left out on a narrow terminal, the first one first: one shoot has them all.
+_DETAILS: Final = ("LEASES", "FOR", "AT 0", "REASON")
 # A condition that only a shoot in endpoint mode has.
 _OF_ENDPOINT_MODE: Final = "ExternalPathReachable"
 STYLES: Final = {
@@ -57,7 +59,8 @@ async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, .
         if words:
             return await _shoot(session, settings, words[0])
         data, found = await session.get_all(Shoot, "shoots")
-        lines = listed(found, session.clock.now(), wide=session.printer.wide)
+        wide, width = session.printer.wide, session.printer.width
+        lines = listed(found, session.clock.now(), wide=wide, width=width)
         return Answer(data, lines, [each.namespace for each in found])
 
     if settings.watch:
@@ -105,8 +108,14 @@ async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...
 # A table of all.
 
 
-def listed(found: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Text]:
-    """A table of shoots, in the given order; a wide one says how they are probed, and how large dependents are."""
+def listed(
+    found: Sequence[Shoot], now: float, *, wide: bool = False, width: int | None = None
+) -> list[Text]:
+    """A table of shoots, in the given order.
+
+    A wide one says how they are probed, and how large dependents are; in one for a narrow terminal details give way
+    to what people decided.
+    """
     heads = ["NAMESPACE", "STATE", "REASON", "FOR", "LEASES", "AT 0", "OVERRIDES"]
     heads += ["PROBED", "NEXT", "FAILED", "DEPENDENTS", "MESSAGE"] if wide else []
     rows = [
@@ -117,7 +126,7 @@ def listed(found: Sequence[Shoot], now: float, *, wide: bool = False) -> list[Te
         )
         for each in found
     ]
-    return table(heads, rows, "no shoots")
+    return table(heads, rows, "no shoots", width=width, give_way=() if wide else _DETAILS)
 
 
 def _last_probe(shoot: Shoot, now: float) -> tuple[str | int, ...]:

@@ -13,6 +13,8 @@ from app.core.errors import trimmed
 from app.core.model.instants import format_duration, parse_rfc3339
 
 _LONGEST: Final = 1_000
+# Columns of the terminal in which a last column says what matters: `paused scaleDown, 59m left, …`.
+_ENOUGH: Final = 28
 _GAP: Final = "  "
 _NOTHING: Final = "-"
 _MINUTE: Final = 60
@@ -48,7 +50,13 @@ def said(text: str | None) -> str:
 
 
 def table(
-    heads: Sequence[str], rows: Sequence[Sequence[Content]], none: str = "", indent: str = ""
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Content]],
+    none: str = "",
+    indent: str = "",
+    *,
+    width: int | None = None,
+    give_way: Sequence[str] = (),
 ) -> list[Text]:
     """A table with columns as wide as their content; a narrower terminal cuts its lines.
 
@@ -57,6 +65,9 @@ def table(
         rows: The cells below them.
         none: A line instead of the table if there are no rows.
         indent: What each line begins with.
+        width: Columns of the terminal; None: any number.
+        give_way: The heads of what is left out of a narrower table, the first one first, until its last column has
+            room enough.
     """
     if none and not rows:
         return [Text(none)]
@@ -65,6 +76,14 @@ def table(
         *([_cell(each) for each in row] for row in rows),
     ]
     widths = [max(cell_len(each.text) for each in column) for column in zip(*lines, strict=True)]
+    for head in give_way:
+        others = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
+        if width is None or others + min(widths[-1], _ENOUGH) <= width:
+            break
+        place = [each.text for each in lines[0]].index(head)
+        del widths[place]
+        for line in lines:
+            del line[place]
     return [_line(line, widths, indent) for line in lines]
 
 

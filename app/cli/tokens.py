@@ -1,6 +1,6 @@
 """The bearer token: from a file, or from the user in a kubeconfig, whose login plugins are never run (threat T28).
 
-Tokens of a ServiceAccount, for which the operator's own login plugin may run, are in `service_account`.
+Tokens of a ServiceAccount, which the operator's kubectl makes, are in `service_account`.
 """
 
 import asyncio

@@ -3,39 +3,26 @@
 A standby names the leader's address and identity, a process with one loop the peer that runs the other. From outside
 the cluster neither address is usually reachable; then `--port-forward` goes to the leader's pod or the peer's Service.
 A redirection never leads from https to plain http.
-
-kubectl is a child process that does not outlive this one: if this process is killed, the kernel kills the child (on
-Linux). Only a process that a wrapper of kubectl has started is left then; a regular `stop` ends that one, too.
 """
 
 import asyncio
 import contextlib
-import ctypes
 import ipaddress
-import os
-import re
-import signal
-import sys
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
+from app.cli.kubectl import Kubectl, PortForward
 from app.cli.problems import (
     LOOP_NOT_HERE,
     NOT_THE_LEADER,
     CommandFailed,
     Exit,
     KnownLeader,
-    NoAnswer,
     ProblemBody,
     ServerRefused,
 )
-from app.core.config.flags import ENV_PREFIX
 from app.core.config.values import NamespacedName, Origin, origin
-from app.core.errors import trimmed
 from app.core.model.names import is_label, is_subdomain
 
 # Addresses that may be followed, and names of pods and Services in them; pure.
@@ -195,168 +182,13 @@ def _named(asked: Origin, problem: ProblemBody) -> Origin | None:
     return None if not address else of_leader(asked, address)
 
 
-# kubectl port-forward.
-
-
-# PR_SET_PDEATHSIG of prctl(2).
-_SET_DEATH_SIGNAL: Final = 1
-
-
-def tied_to(parent: int) -> Callable[[], None] | None:
-    """Make a `preexec_fn` that has the kernel kill the child when the process `parent` ends in any way.
-
-    Returns:
-        None on systems other than Linux, which have no such signal.
-    """
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-
-    def tie() -> None:
-        prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() != parent:  # the parent ended before prctl: the signal would never come
-            os._exit(1)
-
-    return tie
-
-
-# Seconds from SIGTERM to SIGKILL.
-_PATIENCE: Final = 1.0
-# Seconds within which kubectl must listen.
-_LISTENING: Final = 20.0
-_LAST_LINES: Final = 3
-_MAX_LINE: Final = 4096
-_FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:([0-9]{1,5}) -> ")
-
-
-@dataclass(frozen=True, slots=True)
-class Kubectl:
-    """How to call kubectl."""
-
-    path: str
-    deployment: NamespacedName
-    """The first target; later targets are in the same namespace."""
-    environ: Mapping[str, str]
-    kubeconfig: Path | None = None
-    context: str | None = None
-
-
-class PortForward:
-    """A running `kubectl port-forward`; create it with `start`."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._draining: asyncio.Future[None] | None = None
-        self.port = 0
-        """The local port."""
-
-    @classmethod
-    async def start(cls, kubectl: Kubectl, target: str, port: int) -> Self:
-        """Start kubectl and wait until it forwards to the port of the target.
-
-        It gets a session of its own, so that Ctrl-C reaches this process alone, which then ends kubectl in order.
-
-        Raises:
-            NoAnswer: kubectl cannot be started, ends before it listens, or takes too long.
-        """
-        chosen = [] if kubectl.kubeconfig is None else [f"--kubeconfig={kubectl.kubeconfig}"]
-        chosen += [] if kubectl.context is None else [f"--context={kubectl.context}"]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                kubectl.path,
-                "port-forward",
-                "--address=127.0.0.1",
-                f"--namespace={kubectl.deployment.namespace}",
-                *chosen,
-                target,
-                f":{port}",
-                env={k: v for k, v in kubectl.environ.items() if not k.startswith(ENV_PREFIX)},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                limit=_MAX_LINE,
-                start_new_session=True,
-                preexec_fn=tied_to(os.getpid()),
-            )
-        except OSError as error:
-            trouble = f"{kubectl.path} cannot be started: {error.strerror}"
-            raise NoAnswer(trouble, sent=False) from error
-        found = cls(process)
-        try:
-            async with asyncio.timeout(_LISTENING):
-                found.port = await found._listens(target)
-        except BaseException as error:
-            await found.stop()
-            if isinstance(error, TimeoutError):
-                trouble = f"kubectl port-forward to {target} takes too long"
-                raise NoAnswer(trouble, sent=False) from error
-            raise
-        found._drain()
-        return found
-
-    async def _listens(self, target: str) -> int:
-        """Read kubectl's output until it says on which port it listens."""
-        assert self._process.stdout is not None  # noqa: S101 - it was asked for
-        said: deque[str] = deque(maxlen=_LAST_LINES)
-        while True:
-            try:
-                line = await self._process.stdout.readline()
-            except ValueError:  # longer than any line of kubectl's own
-                line = b"(a very long line)\n"
-            if not line:
-                break
-            if (found := _FORWARDING.match(line)) is not None:
-                return int(found[1])
-            said.append(trimmed(line.decode("utf-8", "replace")))
-        trouble = "; ".join(said) or "it has ended"
-        raise NoAnswer(f"kubectl port-forward to {target} fails: {trouble}", sent=False)
-
-    def _drain(self) -> None:
-        """Read on until all who have kubectl's output have ended: it writes a line for each connection."""
-
-        async def read(output: asyncio.StreamReader) -> None:
-            while await output.read(_MAX_LINE):
-                pass
-
-        if self._draining is None and self._process.stdout is not None:
-            self._draining = asyncio.ensure_future(read(self._process.stdout))
-
-    @property
-    def ended(self) -> bool:
-        """Whether kubectl has ended."""
-        return self._process.returncode is not None
-
-    async def stop(self) -> None:
-        """End kubectl and its own children, by SIGTERM, and after `_PATIENCE` by SIGKILL.
-
-        The signals go to the whole process group: the kubectl in PATH may be a wrapper that runs the real one.
-        """
-        self._drain()
-        self._signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await self._gone()
-        except TimeoutError:
-            self._signal(signal.SIGKILL)
-            await self._gone()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-    async def _gone(self) -> None:
-        """Wait until kubectl has ended, and no process has its output open any more."""
-        await self._process.wait()
-        if self._draining is not None:
-            await asyncio.wait([self._draining])
-
-
 class ForwardedTransport(Transport):
     """Connects to pods and Services through a `kubectl port-forward` that it starts, and restarts when it has ended."""
 
-    def __init__(self, server: Origin, kubectl: Kubectl) -> None:
-        self._server, self._kubectl = server, kubectl
-        self._first = self._target = f"deployment/{kubectl.deployment.name}"
+    def __init__(self, server: Origin, kubectl: Kubectl, deployment: NamespacedName) -> None:
+        """`deployment`: the first target; later ones are in the same namespace."""
+        self._server, self._kubectl, self._namespace = server, kubectl, deployment.namespace
+        self._first = self._target = f"deployment/{deployment.name}"
         self._port = server.port
         self._running: PortForward | None = None
         self._changing = asyncio.Lock()
@@ -366,7 +198,9 @@ class ForwardedTransport(Transport):
         """The local end of the forwarded port; starts kubectl if it does not run."""
         async with self._changing:
             if self._running is None or self._running.ended:
-                self._running = await PortForward.start(self._kubectl, self._target, self._port)
+                self._running = await PortForward.start(
+                    self._kubectl, self._namespace, self._target, self._port
+                )
             here = Origin(self._server.scheme, "127.0.0.1", self._running.port)
         secure = self._server.scheme == "https"
         return RequestTarget(here, self._server.host if secure else None)
@@ -391,8 +225,7 @@ class ForwardedTransport(Transport):
             pod = pod_of((problem.leader or KnownLeader()).identity)
             return None if pod is None else (f"pod/{pod}", self._port)
         peer = of_peer(self._server, problem.peer or "")
-        namespace = self._kubectl.deployment.namespace
-        service = None if peer is None else service_of(peer, namespace)
+        service = None if peer is None else service_of(peer, self._namespace)
         return None if service is None or peer is None else (f"service/{service}", peer.port)
 
     async def _lead_to(self, target: str, port: int) -> None:

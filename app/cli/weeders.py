@@ -26,6 +26,8 @@ async def weeders(session: Session, settings: WeedersSettings, words: tuple[str,
         of = words[0] if words else None
         query = {"namespace": of, "running": "true" if settings.running else None}
         data, found = await session.get_all(Weeder, "weeders", query=query)
+        if of and not found:
+            await session.check_known(of)
         lines = listed(found, now, wide=session.printer.wide)
     session.printer.show(
         Answer(data, lines, [f"{each.namespace}/{each.service}" for each in found])

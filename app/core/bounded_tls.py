@@ -64,6 +64,8 @@ class BoundedContext(ssl.SSLContext):
         made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.options |= ssl.OP_NO_RENEGOTIATION
+        # Any certificate of the bundle is an anchor, an intermediate alone too, as for Go's clients.
+        made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         made.consumer = consumer or Consumer()
         return made
 

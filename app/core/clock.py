@@ -49,7 +49,7 @@ class Clock:
 
 
 def wall_clock() -> float:
-    """Returns the machine's clock, to compare it with another machine's; never to base decisions on."""
+    """Returns the clock of the machine, by which certificates are valid or not; never to base decisions on."""
     return time.time()
 
 

@@ -153,7 +153,7 @@ class Metrics:
         )
         self.clock_skew = self._gauge(
             "dwd_clock_skew_seconds",
-            "Seconds by which the local wall clock is ahead of the Date of the seed's API server.",
+            "Seconds by which the clock of this process is ahead of the Date of the seed's API server.",
         )
         self.watch_restarts = self._counter(
             "dwd_watch_restarts_total",

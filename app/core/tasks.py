@@ -5,8 +5,10 @@ serves one shoot: if it fails unexpectedly it is logged with its traceback, coun
 """
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar, cast
 
 import structlog
 
@@ -16,6 +18,7 @@ from app.core.limits import Backoff
 log = structlog.get_logger(__name__)
 
 P = ParamSpec("P")
+T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -134,7 +137,33 @@ async def cancelled(*tasks: asyncio.Task[Any]) -> None:
         await asyncio.wait(tasks)
 
 
-async def happens(event: asyncio.Event, within: float | None) -> bool:
+async def in_daemon_thread(call: Callable[[], T]) -> T:
+    """Returns what `call` returns, from a thread of its own: if it hangs, the process can end all the same."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: T | None, error: Exception | None) -> None:
+        if found.done():  # nobody waits any more
+            return
+        if error is not None:
+            found.set_exception(error)
+        else:
+            found.set_result(cast("T", result))
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = call()
+        except Exception as error:  # noqa: BLE001 - raised to the caller
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, result, failure)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await found
+
+
+async def wait_until_set(event: asyncio.Event, within: float | None) -> bool:
     """Waits until `event` is set, for at most so many seconds, or for ever if None; returns whether it is."""
     try:
         async with asyncio.timeout(within):

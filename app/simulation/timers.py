@@ -7,7 +7,7 @@ from itertools import count
 from typing import Final
 
 from app.core.clock import Clock
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 
 # Timer resolution in seconds; without it, rounding by a microsecond would make the loop spin.
 _TICK: Final = 0.001
@@ -50,4 +50,4 @@ class Timers:
             while self._due and self._due[0][0] <= now + _TICK:
                 heapq.heappop(self._due)[2]()
             seconds = self._due[0][0] - self._clock.now() if self._due else None
-            await happens(self._sooner, seconds)
+            await wait_until_set(self._sooner, seconds)

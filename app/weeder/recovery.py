@@ -29,7 +29,7 @@ from app.core.model.weeding import (
     ServiceKey,
     WeedRequest,
 )
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 from app.weeder import messages, rules
 from app.weeder.deletions import CalledOff, DeletionQueue, Deletions, RecoveryLog
 from app.weeder.environment import WeederEnvironment
@@ -270,7 +270,7 @@ class RecoveryRunner:
 
     async def _sleep(self, seconds: float) -> None:
         """Returns after `seconds`, or when something wakes the loop."""
-        await happens(self._awake, max(seconds, 0.001))
+        await wait_until_set(self._awake, max(seconds, 0.001))
         self._awake.clear()
 
     # What the API shows.

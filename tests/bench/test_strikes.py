@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ class World:
         return self.story
 
     async def play(self):
-        request = SimpleNamespace(host=Host.SEED, verb="get", what="pods")
+        request: Any = SimpleNamespace(host=Host.SEED, verb="get", what="pods")
         for number in range(4):
             await asyncio.sleep(0)
             passage = Passage("a1", number, Boundary.SENT, request, False)

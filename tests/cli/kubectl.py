@@ -1,6 +1,7 @@
-"""A kubectl that forwards: it speaks as kubectl does, and leads to the ports that its environment names.
+"""A kubectl that speaks as kubectl does: it forwards to the ports that its environment names, and creates objects.
 
-`FAKE_PODS` has a JSON object of targets and ports, `FAKE_LOG` the file that is told of each start and end.
+`FAKE_PODS` has a JSON object of targets and ports, `FAKE_LOG` the file that is told of each start and end. `FAKE_SEED`
+is a folder of answers to what is created: exit code, standard output and standard error, by kind and number.
 """
 
 import asyncio
@@ -37,7 +38,22 @@ async def forward(port):
     return await asyncio.start_server(connected, "127.0.0.1", 0)
 
 
+def create():
+    words = dict(each.partition("=")[::2] for each in sys.argv[1:])
+    body = json.loads(Path(words["--filename"]).read_text())
+    log("creates", words, body, "DWD_SERVER" in os.environ, sys.stdin.read())
+    answers = sorted(Path(os.environ["FAKE_SEED"]).glob(f"{body['kind']}-*"))
+    code, out, err = json.loads(answers[0].read_text())
+    if len(answers) > 1:
+        answers[0].unlink()
+    sys.stdout.write(out)
+    sys.stderr.write(err)
+    return code
+
+
 async def main():
+    if "create" in sys.argv:
+        return create()
     log("begins", *sys.argv[1:])
     target = sys.argv[-2]
     port = json.loads(os.environ["FAKE_PODS"]).get(target)

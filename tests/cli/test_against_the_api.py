@@ -25,7 +25,8 @@ def real():
     shoots, overrides, runs = fakes.FakeShoots(), fakes.FakeOverrides(), fakes.FakeFlows()
     process, weeders = fakes.FakeProcess(loops=(Loop.PROBER, Loop.WEEDER)), fakes.FakeWeeders()
     resources = fakes.FakeResources()
-    shoots.add(healthy())
+    for each in (NAMESPACE, "shoot--x--y"):
+        shoots.add(healthy(each))
     for of in (NAMESPACE, HOME):
         overrides.add(pause(of=of, name="night-shift", author="bob", seconds=60))
     for name in ("kube-apiserver", "etcd"):
@@ -62,6 +63,8 @@ def test_what_a_command_sends_is_taken_and_what_comes_back_is_read(steps, real):
         "operations none",
         f"weed {NAMESPACE} nothing",
         f"weeders {NAMESPACE} none",
+        "weeders nowhere",
+        "audit nowhere -o json",
     ],
 )
 def test_what_is_not_there_ends_with_4(line, real):

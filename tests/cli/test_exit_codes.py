@@ -45,18 +45,27 @@ def test_a_server_that_is_silent_ends_with_1(what, api, dwd):
     assert ran.err == f"dwd: {api.url} does not answer in time\n"
 
 
-def test_an_answer_that_breaks_off_ends_with_1(api, dwd):
-    async def cut(request):
-        response = web.StreamResponse(headers={"Content-Length": "1000"})
-        await response.prepare(request)
-        await response.write(b'{"items": [')
-        request.transport.close()
-        return response
+async def _killed(request):
+    """The server ends before it answers."""
+    request.transport.abort()
+    return web.Response()
 
-    api.on("GET /shoots", cut)
+
+async def _cut(request):
+    """The server ends while it answers."""
+    response = web.StreamResponse(headers={"Content-Length": "1000"})
+    await response.prepare(request)
+    await response.write(b'{"items": [')
+    request.transport.close()
+    return response
+
+
+@pytest.mark.parametrize("end", [_killed, _cut])
+def test_an_answer_that_breaks_off_ends_with_1(end, api, dwd):
+    api.on("GET /shoots", end)
     ran = dwd("shoots")
     assert ran.code == 1
-    assert ran.err.startswith(f"dwd: {api.url} does not answer: ")
+    assert ran.err == f"dwd: {api.url} does not answer: the connection broke off\n"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307])
@@ -128,11 +137,14 @@ ONES = [{"namespace": f"shoot--demo--{name}"} for name in ("a", "zonal-61", "zon
         (("shoots", "a"), "GET /shoots/a"),
         (("scale", "up", "a", WHY), "POST /shoots/a/scale"),
         (("weeders", "a", "etcd"), "GET /weeders/a/etcd"),
+        (("weeders", "a"), "GET /shoots/a"),
+        (("audit", "a"), "GET /shoots/a"),
     ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, tuple) else "",
 )
 def test_a_part_of_a_name_is_answered_by_the_whole_one(words, line, api, dwd):
     api.on(line, NOTHING).on("GET /shoots", page(*ONES))
+    api.on("GET /weeders", page()).on("GET /audit", page())
     ran = dwd(*words)
     assert (ran.code, ran.out) == (4, "")
     assert ran.err == (
@@ -166,6 +178,38 @@ def test_where_nothing_is_like_it_or_the_list_may_not_be_seen_nothing_is_suggest
     api.on("POST /weeders/a/etcd", NOTHING).on("GET /shoots", listed)
     ran = dwd("weed", "a", "etcd")
     assert (ran.code, ran.err) == (4, "dwd: There is no such resource: the seed has no Cluster a\n")
+
+
+@pytest.mark.parametrize("command", ["weeders", "audit"])
+@pytest.mark.parametrize(
+    "reply",
+    [problem(403, "forbidden"), problem(503, "loop-not-here")],
+    ids=["no right", "no prober"],
+)
+def test_where_it_cannot_be_learnt_whether_a_shoot_is_there_an_empty_list_is_one(
+    command, reply, api, dwd
+):
+    api.on(f"GET /{command}", page()).on(f"GET /shoots/{NAME}", reply)
+    ran = dwd(command, NAME)
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_a_shoot_that_is_not_there_yet_is_followed_and_it_is_said(api, dwd):
+    stream = {"Content-Type": "text/event-stream"}
+    came = Reply(
+        b'id: 1\nevent: shoot-gone\ndata: {"namespace": "a"}\n\nretry: 0\n\n', headers=stream
+    )
+    api.on("GET /events", came, came, problem(403, "forbidden", "No", "so"))
+    api.on("GET /shoots/a", NOTHING)
+    ran = dwd("events", "a")
+    assert api.lines == ["GET /events", "GET /shoots/a", "GET /events", "GET /events"]
+    assert ran.out.count("  a  is gone\n") == 2
+    said, *_, end = ran.err.splitlines()
+    assert (
+        said
+        == "dwd events: There is no such resource: the seed has no Cluster a; it is followed if it comes"
+    )
+    assert end == "dwd: No: so"
 
 
 def test_an_operation_that_is_not_there_is_no_shoot(api, dwd):

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from app.cli.client import ApiCall, Client
+from app.cli.kubectl import Kubectl
 from app.cli.problems import CommandFailed
 from app.cli.tokens import NoToken
-from app.cli.transports import ForwardedTransport, Kubectl
+from app.cli.transports import ForwardedTransport
 from app.core.config.values import NamespacedName, origin
 from tests.cli import examples
 from tests.cli.conftest import run, started
@@ -162,8 +163,8 @@ def test_a_leader_whose_pod_is_gone_is_said_in_kubectls_words(cluster, api):
 async def test_after_a_leaders_pod_that_is_gone_the_deployment_is_asked_again(cluster, api):
     api.on(SHOOTS, standby(None, "gone_1"), page())
     of = NamespacedName("garden", "dwd-prober")
-    kubectl = Kubectl(str(cluster.folder / "kubectl"), of, cluster.environ)
-    transport = ForwardedTransport(origin(api.url), kubectl)
+    kubectl = Kubectl(str(cluster.folder / "kubectl"), cluster.environ)
+    transport = ForwardedTransport(origin(api.url), kubectl, of)
     async with Client(transport, NoToken(), True, timeout=5.0) as client:
         with pytest.raises(CommandFailed) as caught:
             await client.ask(ApiCall("GET", "shoots"))

@@ -58,6 +58,24 @@ def test_watching_on_a_terminal_gives_it_back_at_ctrl_c(api, on_terminal):
     assert out.rindex("\x1b[?1049l") > out.rindex("shoot--acme--prod")
 
 
+@pytest.mark.parametrize(
+    ("columns", "heads"),
+    [
+        (200, "NAMESPACE STATE REASON FOR LEASES AT 0 OVERRIDES"),
+        (100, "NAMESPACE STATE REASON FOR AT 0 OVERRIDES"),
+        (80, "NAMESPACE STATE REASON AT 0 OVERRIDES"),
+    ],
+)
+def test_on_a_narrow_terminal_other_columns_give_way_to_what_people_decided(
+    columns, heads, api, on_terminal
+):
+    api.on(SHOOTS, page(examples.SHOOT, examples.HEALTHY))
+    _, out, _ = on_terminal("shoots", COLUMNS=str(columns), LINES="24", TERM="dumb")
+    found, row, _ = out.splitlines()
+    assert (found.split(), len(row) <= columns) == (heads.split(), True)
+    assert "paused scaleDown (all shoo" in row
+
+
 def test_a_pipe_that_nobody_reads_any_more_ends_it_without_a_word(api, start):
     many = [{**examples.SHOOT, "namespace": f"shoot--a--{number}"} for number in range(5000)]
     api.on(SHOOTS, page(*many))
@@ -84,7 +102,7 @@ def closed(api, redirection, *words):
     """How `dwd pause` ends, or another command, whose streams are closed by a shell."""
     api.on("PUT /shoots/a/pause", examples.PAUSE)
     words = words or ("pause", "a", "--reason=x")
-    shell = ["sh", "-c", f'exec "$@" {redirection}', "sh"]
+    shell = ["bash", "-o", "pipefail", "-c", f'"$@" {redirection}', "sh"]
     environ = {**os.environ, "DWD_SERVER": api.url}
     return ended(*shell, sys.executable, "-m", "app", *words, env=environ)
 
@@ -93,6 +111,21 @@ def test_where_the_output_is_closed_nothing_is_asked(api):
     ended = closed(api, ">&-")
     said = "dwd: the output cannot be written: it is closed\n"
     assert (ended.returncode, ended.stderr, api.asked) == (1, said, [])
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "why"),
+    [(">/dev/full", 1, "No space left on device"), ("| true", 141, "Broken pipe")],
+)
+def test_where_its_answer_cannot_be_written_it_is_said_that_a_change_was_made(
+    redirection, code, why, api
+):
+    ended = closed(api, redirection, "pause", "a", "--reason=x")
+    assert (ended.returncode, api.lines) == (code, ["PUT /shoots/a/pause"])
+    assert ended.stderr == (
+        f"dwd: the output cannot be written: {why}\n"
+        "    the server has done what was asked: only its answer is lost\n"
+    )
 
 
 def test_where_nothing_can_be_said_the_exit_code_says_it(api):

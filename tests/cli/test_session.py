@@ -46,6 +46,9 @@ class FakeClient:
     async def stream(self, call, silence):
         yield Chunks(self.clock, self._answer(call))
 
+    async def refused(self, target):
+        """Every shoot is known."""
+
     def _answer(self, call):
         self.asked.append((round(self.clock.now() % 100_000, 3), call))
         if not self.answers:

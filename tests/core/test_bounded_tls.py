@@ -12,6 +12,7 @@ from app.core.fair_queue import TIME_SLICE, Consumer
 from bench.hostile.servers import offer_only
 from bench.hostile.talk import change_keys
 from tests.core.kube.server import AUTHORITY, server_context
+from tests.support.certs import Authority
 
 TICK = TIME_SLICE / 40
 
@@ -76,6 +77,15 @@ class Pair:
 @pytest.fixture
 def pair(time):
     return Pair().shake_hands()
+
+
+def test_any_certificate_of_a_bundle_is_an_anchor_as_for_kubectl(time):
+    of_another = Authority.create("another").server(["127.0.0.1"])
+    client = BoundedContext()
+    client.load_verify_locations(cadata=of_another.certificate.decode())
+    pair = Pair(server_context(of_another), client).shake_hands()
+    pair.far.write(b"x")
+    assert pair.read() == b"x"
 
 
 def test_more_than_a_stretch_can_open_is_left_for_later(pair):

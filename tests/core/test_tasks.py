@@ -1,11 +1,12 @@
 """Supervised tasks: what each death means."""
 
 import asyncio
+import threading
 
 import pytest
 
 from app.core.limits import Backoff
-from app.core.tasks import SharedLoopDied, tell
+from app.core.tasks import SharedLoopDied, in_daemon_thread, tell
 from app.prober.controller import KeyQueue
 
 pytestmark = pytest.mark.usefixtures("lines")
@@ -144,3 +145,18 @@ def test_a_listener_that_fails_is_logged_and_keeps_no_other_from_hearing(lines):
     tell([fails, heard.append, fails], {"watch": "pods"}, 7)
     assert heard == [7]
     assert [(each["event"], each["watch"]) for each in lines] == [("a listener failed", "pods")] * 2
+
+
+@pytest.mark.looptime(False)
+async def test_what_hangs_in_a_daemon_thread_holds_up_neither_a_caller_that_gives_up_nor_the_exit():
+    free = threading.Event()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await in_daemon_thread(free.wait)
+    (thread,) = (each for each in threading.enumerate() if each.name.endswith("(run)"))
+    assert thread.daemon
+    free.set()
+    thread.join()
+    assert await in_daemon_thread(lambda: "found") == "found"
+    with pytest.raises(ValueError, match="a bug"):
+        await in_daemon_thread(lambda: int("a bug"))

@@ -13,7 +13,6 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page
 from tests.support.certs import Authority, server_context
-from tests.support.kubeconfigs import kubeconfig_of
 from tests.support.programs import ended, write_program
 
 pytestmark = [
@@ -49,16 +48,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(EMPTY.encode())
 
-    def do_POST(self) -> None:
-        """As the seed, which makes a token for whom it knows."""
-        self.rfile.read(int(self.headers["Content-Length"]))
-        known = self.headers["Authorization"] == "Bearer of-an-operator"
-        person = self.path.endswith("selfsubjectreviews")
-        status = {"userInfo": {"username": "alice"}} if person else {"token": "of-a-caller"}
-        self.send_response(201 if known else 401)
-        self.end_headers()
-        self.wfile.write(json.dumps({"status": status}).encode())
-
     def log_message(self, *_: object) -> None:
         """Says nothing."""
 
@@ -71,9 +60,6 @@ def served(tmp_path) -> Iterator[tuple[Server, Server]]:
     (tmp_path / "scraper-token").write_text("of-a-scraper\n")
     context = server_context(authority.server([NAME]))
     api, metrics = Server(), Server()
-    seed = {"server": f"http://127.0.0.1:{metrics.server_port}"}
-    config = kubeconfig_of("seed", seed, {"token": "of-an-operator"})
-    (tmp_path / "kubeconfig").write_text(json.dumps(config))
     api.socket = context.wrap_socket(api.socket, server_side=True)
     threads = [threading.Thread(target=each.serve_forever) for each in (api, metrics)]
     for thread in threads:
@@ -94,12 +80,13 @@ def variables() -> str:
 def ask(folder, api, metrics, line):
     """Types the line after what the page sets; the forwarded port is the server's own."""
     forwarding = f"Forwarding from 127.0.0.1:{api.server_port} -> 8080"
-    write_program(folder / "kubectl", f"echo '{forwarding}'\nexec sleep 30")
+    made = json.dumps({"status": {"token": "of-a-caller", "userInfo": {"username": "alice"}}})
+    token = f"[ $1 = port-forward ] || {{ echo '{made}'; exit; }}"
+    write_program(folder / "kubectl", f"{token}\necho '{forwarding}'\nexec sleep 30")
     line = line.replace("localhost:9643", f"localhost:{metrics.server_port}")
     line = re.sub(r"^dwd\b", f"{sys.executable} -m app", line)
     found = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     found |= {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    found["KUBECONFIG"] = str(folder / "kubeconfig")
     return ended("bash", "-c", f"{variables()}\n{line}", cwd=folder, env=found)
 
 

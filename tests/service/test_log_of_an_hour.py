@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from app.core.kube import seed_api
 from app.core.log import camel_case
 from app.core.model.weeding import Cause, ServiceKey
 from tests.service.lives import BOTH, SERVICE, Life, life
@@ -51,10 +50,9 @@ class Told(Life):
 
 
 @pytest.fixture
-async def told(monkeypatch):
+async def told():
     with capture_logs() as lines:
         found = Told(life(loops=BOTH), lines)
-        monkeypatch.setattr(seed_api, "wall_clock", found.core.clock.now)  # virtual for both sides
         yield found
         await found.core.tasks.stop()
         await found.cluster.close()

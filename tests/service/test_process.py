@@ -12,7 +12,7 @@ from app import main as composition
 from app.core.errors import WatchdogError
 from app.core.tasks import SharedLoopDied
 from tests.service.lives import life
-from tests.support.programs import ROOT, ended
+from tests.support.programs import ROOT, ended, printed
 
 pytestmark = [
     pytest.mark.looptime(False),
@@ -73,6 +73,18 @@ def test_exit_codes_and_what_is_said(argv, code, said, capsys, monkeypatch):
     read = capsys.readouterr()
     assert said in (read.err if code else read.out)
     assert "Traceback" not in read.err
+
+
+def test_it_opens_as_many_files_as_the_hard_limit_allows():
+    """Container runtimes have a soft limit of 1,024; 1,000 shoots take as many connections."""
+    lines = [
+        "import resource",
+        "from app import __main__ as program",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096))",
+        "async def work(): print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])",
+        "program._run(work())",
+    ]
+    assert printed(sys.executable, "-c", "\n".join(lines)) == "4096\n"
 
 
 @pytest.mark.parametrize("missing", ["app.simulation", "cryptography"])

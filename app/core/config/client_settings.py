@@ -110,14 +110,14 @@ class ClientSettings(CommandSettings):
     )
     service_account: Annotated[NamespacedName | None, values.in_namespace("NAME")] = Field(
         None,
-        description="Send a token of this ServiceAccount of the seed, which your own kubeconfig makes for an hour and "
-        "renews: with its certificate, token or login plugin, as kubectl would.",
+        description="Send a token of this ServiceAccount of the seed, which your kubectl makes for an hour and renews: "
+        "logged in as it always is.",
     )
     kubeconfig: Annotated[Path | None, values.FILE, FlagOnly()] = Field(
         None,
-        description="Your kubeconfig for --service-account, instead of KUBECONFIG. Without that flag, its user's token "
-        "is sent if there is no --token-file; then only token and tokenFile are read, and no plugin is run. "
-        "--port-forward passes it to kubectl.",
+        description="Your kubeconfig, for the kubectl of --service-account and --port-forward. Without "
+        "--service-account its user's token is sent if there is no --token-file; then only token and tokenFile are "
+        "read, and no plugin is run.",
     )
     context: Annotated[str | None, AsText("NAME"), FlagOnly()] = Field(
         None, description="The context of the kubeconfig; by default its current one."
@@ -217,9 +217,9 @@ class _OneOrAllSettings(ClientSettings):
     all: _Switch = Field(default=False, description="All shoots of the seed, instead of NAME.")
 
     def wrong_together(self, words: Sequence[str]) -> Together:
-        both_or_none = self.all == bool(words)
         return [
-            (both_or_none, "NAME", "or --all must be given, not both"),
+            (not self.all and not words, "NAME", "is missing; --all is for all shoots"),
+            (self.all and words, "NAME", "or --all must be given, not both"),
             *super().wrong_together(words),
         ]
 

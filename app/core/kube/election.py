@@ -41,7 +41,7 @@ from app.core.kube.seed_api import Budget, SeedApi, or_none
 from app.core.metrics import Metrics
 from app.core.model.instants import parse_rfc3339, rfc3339
 from app.core.ports import Leadership, Preparation
-from app.core.tasks import happens, tell
+from app.core.tasks import tell, wait_until_set
 
 log = structlog.get_logger(__name__)
 
@@ -271,7 +271,8 @@ class LeaseElection:
         self._record: LeaseRecord | None = None
         self._read = False
         """Whether the Lease was read at all; if so, None in `_record` means that it does not exist."""
-        self._moved_at = clock.now()
+        self._observed_at = clock.now()
+        """When the Lease was last renewed or given back, as far as we know."""
         self._sightings: deque[tuple[float, float]] = deque(maxlen=_SIGHTINGS)
         """Observed renewals of the holder: when we saw each, and its `renewTime` by the holder's clock."""
         self._stirred = asyncio.Event()
@@ -313,7 +314,7 @@ class LeaseElection:
 
     @property
     def _quiet_at(self) -> float:
-        return self._moved_at if self._unheld else self._moved_at + self._duration / 3
+        return self._observed_at if self._unheld else self._observed_at + self._duration / 3
 
     @property
     def _unheld(self) -> bool:
@@ -322,7 +323,7 @@ class LeaseElection:
     @property
     def _free_at(self) -> float:
         """The instant from which anybody may take the Lease."""
-        return self._moved_at if self._unheld else self._moved_at + self._duration
+        return self._observed_at if self._unheld else self._observed_at + self._duration
 
     def _lets_others_go_first(self) -> float:
         """Returns how many seconds a free Lease is left to replicas that are better prepared.
@@ -451,7 +452,7 @@ class LeaseElection:
                 # Only our own preparation may be missing, and no event announces that.
                 marks.append(now + _CHECK_INTERVAL)
             self._stirred.clear()
-            _ = await happens(self._stirred, min([*marks, until]) - now)
+            _ = await wait_until_set(self._stirred, min([*marks, until]) - now)
             self._tell()
 
     def _observe(self, record: LeaseRecord | None) -> None:
@@ -460,12 +461,12 @@ class LeaseElection:
         self._record, self._read = record, True
         if record is None:
             if not known or before is not None:
-                self._moved_at = now
+                self._observed_at = now
             self._sightings.clear()
         elif before is None or _state(before) != _state(record):
             if before is None or before.holder != record.holder:
                 self._sightings.clear()
-            self._moved_at = self._renewed_by_then(record, now)
+            self._observed_at = self._renewed_by_then(record, now)
 
     def _renewed_by_then(self, record: LeaseRecord, now: float) -> float:
         """Returns the latest instant at which the holder can have begun a renewal that we see only now.

@@ -501,6 +501,23 @@ def _pem(mapping: Mapping[str, Any], key: str, path: str, label: str) -> bytes:
     return b"\n".join(each[0] for each in found) + b"\n"
 
 
+def certificates(bundle: bytes) -> str:
+    """Returns the certificates of the seed's CA bundle without the text between them, which may be in any encoding.
+
+    Raises:
+        CredentialRefused: there is none.
+    """
+    found = b"\n".join(each[0] for each in _BLOCKS[_CERTIFICATE].finditer(bundle))
+    if not found:
+        raise CredentialRefused("malformed", "is not a CA bundle")
+    return found.decode() + "\n"
+
+
+def is_token(text: str) -> bool:
+    """Whether it can be sent as a bearer token: printable text without spaces."""
+    return _TOKEN.fullmatch(text) is not None
+
+
 def _identity(user: Mapping[str, Any]) -> tuple[str | None, ClientCertificate | None]:
     path = "users[0].user"
     given = user.get("token") or None
@@ -518,7 +535,7 @@ def _identity(user: Mapping[str, Any]) -> tuple[str | None, ClientCertificate | 
     if given is None:
         return None, client
     token = given.strip() if isinstance(given, str) else ""
-    if not _TOKEN.fullmatch(token):
+    if not is_token(token):
         raise _refused(f"{path}.token", "is not printable text without spaces")
     return token, client
 

@@ -27,7 +27,7 @@ from app.core.kube.seed_api import SeedApi
 from app.core.metrics import Metrics
 from app.core.model.names import bracketed
 from app.core.ports import ADDRESS_FEATURE, Leadership
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 
 log = structlog.get_logger(__name__)
 
@@ -174,7 +174,7 @@ class LeaderAddress:
                 self.off = None
                 self._api.metrics.feature(ADDRESS_FEATURE, off=False)
                 pause = _CHECK_INTERVAL if self._leadership.leading else _ASKS_EVERY
-            _ = await happens(self._changed, pause)
+            _ = await wait_until_set(self._changed, pause)
 
     async def _check(self) -> None:
         """Reads the slice, and writes our address into it if we lead and it says something else.

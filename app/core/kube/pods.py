@@ -26,7 +26,7 @@ from app.core.kube.seed_api import WITHIN, SeedApi
 from app.core.model.endpoints import ProbedPod
 from app.core.model.names import LabelSelector
 from app.core.ports import PODS_FEATURE, Frame, WatchState
-from app.core.tasks import Tasks, cancelled, happens, tell
+from app.core.tasks import Tasks, cancelled, tell, wait_until_set
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +93,7 @@ class ProbedPods:
         while True:
             self._followed_changed.clear()
             within = None if self._followed else IDLE_TIMEOUT
-            if not await happens(self._followed_changed, within):
+            if not await wait_until_set(self._followed_changed, within):
                 return
 
     def troubles(self) -> Mapping[str, str]:

@@ -6,8 +6,10 @@ left.
 """
 
 import asyncio
+import contextlib
 import importlib
 import ssl
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -15,13 +17,15 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 import structlog
 from yaml import MarkedYAMLError
 
-from app.core.clock import Clock, wall_clock
+from app.core.bounded_tls import BoundedContext
+from app.core.clock import Clock
 from app.core.errors import (
     ConfigurationError,
     CredentialRefused,
@@ -39,7 +43,7 @@ from app.core.kube.connections import ConnectionPool, Network, RequestedRight, e
 from app.core.kube.nesting import shallow
 from app.core.metrics import Metrics
 from app.core.ports import Starting
-from app.core.tasks import happens
+from app.core.tasks import in_daemon_thread, wait_until_set
 from app.core.tls import load_chain
 
 log = structlog.get_logger(__name__)
@@ -136,8 +140,8 @@ class FileCredentials:
 
     @classmethod
     async def _first(cls, clock: Clock, read: Callable[[], _Contents]) -> "FileCredentials":
-        found = await asyncio.to_thread(read)
-        return cls(clock, read, found, await asyncio.to_thread(found.context))
+        found = await in_daemon_thread(read)
+        return cls(clock, read, found, await in_daemon_thread(found.context))
 
     async def current(self) -> SeedIdentity:
         """Returns the identity, read within the last minute unless reading takes too long."""
@@ -163,10 +167,10 @@ class FileCredentials:
     async def _read_again(self) -> None:
         before = self._identity
         try:
-            found = await asyncio.to_thread(self._read)
+            found = await in_daemon_thread(self._read)
             context = before.context
             if found.trust != self._contents.trust:
-                context = await asyncio.to_thread(found.context)
+                context = await in_daemon_thread(found.context)
         except (ConfigurationError, OSError) as error:
             log.warning("the seed's credentials cannot be read again", error=str(error))
             return
@@ -177,34 +181,40 @@ class FileCredentials:
 def _service_account(origin: str, folder: Path) -> _Contents:
     try:
         token = (folder / "token").read_text(encoding="ascii").strip()
-        ca = (folder / "ca.crt").read_text(encoding="ascii")
+        bundle = (folder / "ca.crt").read_bytes()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise _mistake(str(folder), "", f"the ServiceAccount cannot be read: {reason}") from error
+    if token and not kubeconfig.is_token(token):
+        raise _mistake(str(folder / "token"), "", "is not a token")
 
     def context() -> ssl.SSLContext:
         try:
-            return kubeconfig.client_context(ca)
+            return kubeconfig.client_context(kubeconfig.certificates(bundle))
         except CredentialRefused as error:
             raise _mistake(str(folder / "ca.crt"), "", "is not a CA bundle") from error
 
-    return _Contents(origin, token, (ca,), context)
+    return _Contents(origin, token, (bundle,), context)
+
+
+_FILES: Final = ("certificate-authority", "client-certificate", "client-key")
+"""What a kubeconfig names as a file, or holds itself with `-data`."""
+_UNSUPPORTED: Final = (
+    *("tls-server-name", "proxy-url"),
+    *("as", "as-uid", "as-groups", "as-user-extra", "username", "password"),
+)
 
 
 def _kubeconfig(path: Path) -> _Contents:
     """To be called in a thread: it reads files, and may run a credential plugin and wait for it."""
-    loaded = asyncio.run(_load(path))
-    for key, found in (("tls-server-name", loaded.tls_server_name), ("proxy-url", loaded.proxy)):
-        if found:
-            raise _mistake(str(path), key, "is not supported")
-    origin = loaded.host.rstrip("/")
+    loaded, held = asyncio.run(_load(path))
     bearer = loaded.api_key.get("BearerToken") or ""
-    # Kept by content: kubernetes_asyncio writes what the kubeconfig holds into files, and a file that the kubeconfig
-    # names rotates under the same name.
+    # Kept by content: a file that the kubeconfig names rotates under the same name.
+    files = (loaded.ssl_ca_cert, loaded.cert_file, loaded.key_file)
     try:
         ca, certificate, private_key = (
-            each and Path(each).read_bytes()
-            for each in (loaded.ssl_ca_cert, loaded.cert_file, loaded.key_file)
+            held.get(name) or (file and Path(file).read_bytes())
+            for name, file in zip(_FILES, files, strict=True)
         )
     except OSError as error:
         raise _mistake(
@@ -212,38 +222,95 @@ def _kubeconfig(path: Path) -> _Contents:
         ) from error
     if ca == b"":  # it is being written; with no authority at all the system's would be trusted
         raise _mistake(str(path), "", "the file of its certificate authority is empty")
+    token = bearer.removeprefix("Bearer ").strip()
+    if token and not kubeconfig.is_token(token):
+        raise _mistake(str(path), "", "its token is not a token")
 
     def context() -> ssl.SSLContext:
         try:
-            made = ssl.create_default_context(cadata=ca and ca.decode())
-            made.minimum_version = ssl.TLSVersion.TLSv1_2
+            made = BoundedContext()
+            if ca:
+                made.load_verify_locations(cadata=kubeconfig.certificates(ca))
+            else:
+                made.load_default_certs()
             if certificate:
                 load_chain(made, certificate + b"\n" + (private_key or b""))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, CredentialRefused) as error:
             raise _mistake(str(path), "", "its certificates cannot be used") from error
         if not loaded.verify_ssl:  # the operator set insecure-skip-tls-verify in this file
             made.check_hostname = False
             made.verify_mode = ssl.CERT_NONE
         return made
 
-    token = bearer.removeprefix("Bearer ").strip()
+    origin = loaded.host.rstrip("/")
     trust = (ca, certificate, private_key, loaded.verify_ssl, origin)
     return _Contents(origin, None if certificate and not token else token, trust, context)
 
 
-async def _load(path: Path) -> Any:  # noqa: ANN401 - kubernetes_asyncio has no types
+async def _load(path: Path) -> tuple[Any, dict[str, bytes]]:
+    """What kubernetes_asyncio, which has no types, makes of a kubeconfig; and what that holds of `_FILES`.
+
+    The library would write the latter into files that it never closes, a private key among them.
+    """
     # imported lazily: it costs half a second and 78 MB, and is not needed in a cluster
     client = importlib.import_module("kubernetes_asyncio.client")
     config = importlib.import_module("kubernetes_asyncio.config")
+    kube_config = importlib.import_module("kubernetes_asyncio.config.kube_config")
     configuration = client.Configuration()
+    held: dict[str, bytes] = {}
     try:
-        await config.load_kube_config(
-            config_file=str(path), client_configuration=configuration, persist_config=False
-        )
+        merged = kube_config.KubeConfigMerger(str(path)).config
+        loader = kube_config.KubeConfigLoader(merged, config_base_path=None)
+        chosen = loader.current_context["context"]
+        cluster = merged["clusters"].get_with_name(chosen["cluster"])["cluster"].value
+        user = {}
+        if name := chosen.get("user"):
+            user = merged["users"].get_with_name(name)["user"].value
+        if plugin := user.pop("exec", None):
+            _take_over(
+                user, await kube_config.ExecProvider(kube_config.ConfigNode("exec", plugin)).run()
+            )
+        elif user.get("tokenFile"):
+            user.pop("token", None)  # kubectl, too, prefers the file
+        for name in _FILES:
+            if data := (cluster if name == _FILES[0] else user).pop(f"{name}-data", None):
+                held[name] = b64decode(data)
+        await loader.load_and_set(configuration)
+        unsupported = next((key for key in _UNSUPPORTED if cluster.get(key) or user.get(key)), None)
+        readable = _is_url(configuration.host)
     except Exception as error:  # it raises whatever goes wrong in a file or plugin
         known = isinstance(error, config.ConfigException)
         raise _mistake(str(path), "", _why_unusable(path, error, known=known)) from error
-    return configuration
+    if unsupported is not None:
+        raise _mistake(str(path), unsupported, "is not supported")
+    if not readable:
+        raise _mistake(str(path), "server", "is not a URL")
+    return configuration, held
+
+
+def _take_over(user: dict[str, Any], status: Mapping[str, str]) -> None:
+    """Puts what a credential plugin has said in the place of what a kubeconfig says of its user."""
+    user.clear()
+    if "token" in status:
+        user["token"] = status["token"]
+    for name, key in (
+        ("client-certificate", "clientCertificateData"),
+        ("client-key", "clientKeyData"),
+    ):
+        if key in status:
+            user[f"{name}-data"] = b64encode(status[key].encode())
+
+
+def _is_url(server: str) -> bool:
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(server)
+        return bool(
+            parts.scheme in {"http", "https"}
+            and parts.hostname
+            and parts.port != 0
+            and not parts.username
+        )
+    return False
 
 
 def _why_unusable(path: Path, error: Exception, *, known: bool) -> str:
@@ -358,13 +425,13 @@ class SeedApi:
         """Set while there are no urgent requests."""
         self._calm.set()
         self.clock_skew: float | None = None
-        """Our wall clock minus the seed's, in seconds; None before the first answer."""
+        """The clock by which we decide minus the seed's, in seconds; None before the first answer."""
         self._skew_reported = float("-inf")
 
     @property
     def server_time(self) -> float | None:
         """The API server's clock to half a second, derived from its last answer; None before the first answer."""
-        return None if self.clock_skew is None else wall_clock() - self.clock_skew
+        return None if self.clock_skew is None else self.clock.now() - self.clock_skew
 
     async def call(
         self,
@@ -474,7 +541,7 @@ class SeedApi:
         """
         asked = RequestedRight("create", "events", namespace)
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        _ = await happens(self._calm, _GIVES_WAY)
+        _ = await wait_until_set(self._calm, _GIVES_WAY)
         request = ApiRequest(asked, path, WITHIN, method="POST", body=event)
         try:
             await self.call(request, lambda _: None, Budget.PACED)
@@ -528,7 +595,7 @@ class SeedApi:
         if reply.date is None:
             return
         # the header is in whole seconds, so on average it is half a second old
-        self.clock_skew = wall_clock() - (reply.date + 0.5)
+        self.clock_skew = self.clock.now() - (reply.date + 0.5)
         self.metrics.clock_skew.set(self.clock_skew)
         now = self.clock.now()
         if abs(self.clock_skew) > MOST_SKEW and now - self._skew_reported > _SKEW_REPORTED_EVERY:

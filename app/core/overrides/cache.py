@@ -16,7 +16,7 @@ from app.core.clock import Clock
 from app.core.model import overrides
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import EffectiveOverrides, Pause, ScaleRequest, Scope
-from app.core.tasks import happens, tell
+from app.core.tasks import tell, wait_until_set
 
 if TYPE_CHECKING:
     from app.core.kube.custom_objects import CustomObjects
@@ -230,7 +230,7 @@ class OverrideCache:
             now = self._clock.now()
             look = now + (_LOOKED_AT if self.synced else _UNSYNCED)
             until = min([*self._ends.values(), look])
-            await happens(self._woken, max(until - now, 0.0))
+            await wait_until_set(self._woken, max(until - now, 0.0))
 
     def _expire(self) -> None:
         """Notifies if something has expired, or if overrides that cannot be read count as none from now on."""

@@ -19,7 +19,7 @@ from app.core.model.workloads import ResourceRef
 from app.core.overrides.cache import PAUSES, OverrideCache
 from app.core.overrides.service import OverrideService
 from app.core.reporting.notices import Notice, NoticeBus, OverrideChanged, OverrideNotice, Severity
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 
 if TYPE_CHECKING:
     from app.core.kube.custom_objects import CustomObjects
@@ -121,7 +121,7 @@ class OverrideReconciler:
             self._woken.clear()
             await self._tell()
             await self._tidy()
-            await happens(self._woken, _LOOKED_AT)
+            await wait_until_set(self._woken, _LOOKED_AT)
 
     # Reports.
 

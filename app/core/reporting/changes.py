@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 
 # Maximum number of changes that are kept: a complete outage of 1,000 shoots.
 _MOST: Final = 4_096
@@ -154,7 +154,7 @@ class Follower:
 
     async def news(self, seconds: float) -> bool:
         """Waits until there may be something to take; returns False if nothing came within so many seconds."""
-        return await happens(self._news, seconds)
+        return await wait_until_set(self._news, seconds)
 
     def take(self, most_bytes: int) -> list[Change]:
         """Takes the next changes, oldest first, up to so many bytes but at least one.

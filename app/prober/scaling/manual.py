@@ -29,7 +29,7 @@ from app.core.model.scaling_runs import (
 )
 from app.core.overrides.cache import REQUESTS
 from app.core.ports import SeedChange, Watched
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
@@ -112,7 +112,7 @@ class ShootScaleRequests:
     async def run(self) -> None:
         """Takes one step after the other, as long as there are any to take."""
         while (wait := await self._turn()) is not None:
-            await happens(self.woken, wait)
+            await wait_until_set(self.woken, wait)
 
     async def _turn(self) -> float | None:
         """Takes one step; returns the seconds until the next one if nothing wakes it, or None if nothing is left."""
@@ -134,7 +134,7 @@ class ShootScaleRequests:
                 ]
                 await self._show_waiting(others[:_WAITING_SHOWN], "another one is carried out")
             return wait
-        if (request := self._all.open(self.namespace)) is not None:
+        if (request := self._all.first_open(self.namespace)) is not None:
             return await self._step(request)
         for each in self._env.overrides.requests(self.namespace):
             if each.unended:
@@ -208,7 +208,7 @@ class ShootScaleRequests:
             except errors.ClusterError:
                 return wait
         beginning.since = None
-        still = self._all.open(self.namespace)
+        still = self._all.first_open(self.namespace)
         if not self._all.acts() or still is None or still.id.uid != uid:
             return 0.0
         step, _ = self._all.next_step(self._judged(still))
@@ -230,7 +230,7 @@ class ShootScaleRequests:
                 self.woken.set()
 
         scaler.subscribe(ended)
-        scaler.order(order)
+        scaler.begin_manual(order)
 
     def cancel_if_over(self) -> None:
         """Cancels the run of a request that was deleted, or that somebody has ended by its status."""
@@ -398,7 +398,7 @@ class ScaleRequests:
 
     # What others ask.
 
-    def open(self, namespace: str) -> ScaleRequest | None:
+    def first_open(self, namespace: str) -> ScaleRequest | None:
         """The request of this shoot that is under way, or is next; None if there is none."""
         return next(iter(self.open_requests(namespace)), None)
 
@@ -482,7 +482,7 @@ class ScaleRequests:
                     failed = partial(messages.runner_failed, self.env, namespace)
                     _ = self.env.tasks.kept(attend, f"scale requests {namespace}", failed)
             # What a rehearsal says depends on the shoots, too, and their changes do not wake this loop.
-            await happens(self._changed, _RETRY if self._rehearsed else None)
+            await wait_until_set(self._changed, _RETRY if self._rehearsed else None)
 
     async def _attend(self, namespace: str) -> None:
         """Attends to the requests of a shoot until nothing is left; called again after an unexpected error."""

@@ -223,7 +223,7 @@ class ManualScaling:
         if text is not None and not spec.force:
             raise errors.Refused(text)
         self._check_known()
-        if (other := self._requests.open(namespace)) is not None:
+        if (other := self._requests.first_open(namespace)) is not None:
             raise errors.RunInProgress.of(other.id.uid, namespace)
 
     def _check_known(self) -> None:

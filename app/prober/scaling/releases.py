@@ -57,7 +57,7 @@ class Releases:
 
     async def _release_if_due(self, namespace: str, most: float) -> None:
         now = self._env.clock.now()
-        free = self._env.overrides.synced and self._requests.open(namespace) is None
+        free = self._env.overrides.synced and self._requests.first_open(namespace) is None
         waits = now < self._not_before.get(namespace, 0.0)
         if waits or not free or self._why_not(namespace, most) is not None:
             return

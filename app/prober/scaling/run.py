@@ -31,7 +31,7 @@ from app.core.model.scaling_runs import (
     Trigger,
 )
 from app.core.model.workloads import Direction, ResourceRef, WorkloadView
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 from app.prober import messages
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import scaling
@@ -170,7 +170,7 @@ class RunGuard:
     async def wait_for_change(self, seconds: float) -> None:
         """Returns at the next verdict, `recheck` or `end`, or after so many seconds."""
         self._changed.clear()
-        await happens(self._changed, seconds)
+        await wait_until_set(self._changed, seconds)
 
 
 class ScalingRun:
@@ -268,7 +268,7 @@ class ScalingRun:
             await resource.ended.wait()
             return
         # A slow write goes on beside the next level.
-        await happens(resource.written, _LEVEL_GOES_ON)
+        await wait_until_set(resource.written, _LEVEL_GOES_ON)
 
     def supersede(self) -> None:
         """Ends a scale-down that only waits for pods, if a dependent that it has dealt with is up again.
@@ -462,7 +462,7 @@ class Scaler:
         if self.scaling_run is not None:
             self.scaling_run.guard.recheck()
 
-    def order(self, order: ScalingRunStatus) -> None:
+    def begin_manual(self, order: ScalingRunStatus) -> None:
         """Starts a manual run now, or as soon as the one under way, which it ends, has ended.
 
         The caller makes sure that no other manual run is under way or waits.

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 import yaml
 
 import app
-from app.cli.transports import tied_to
+from app.cli.kubectl import tied_to
 from app.core.config.flags import ENV_PREFIX, flag_name
 from app.core.config.settings import DemoSettings
 from app.core.config.values import ListenAddress

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import io
-import resource
 import tempfile
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
@@ -38,8 +37,6 @@ MOST_NODES: Final = 20_000
 """The limit for all shoots together; each node exists in both worlds."""
 # Seconds in which the program is to say how its shoots are.
 _LIMIT: Final = 5.0
-# A sufficient number of open files, and the most that macOS permits.
-_FILES: Final = 10_240
 
 
 class OutOfMeans(WatchdogError):
@@ -69,7 +66,6 @@ async def play_demo(
         ChildDied: the program has terminated.
         SharedLoopDied: a loop of the demo has ended.
     """
-    _open_many_files()
     if isinstance(out, io.TextIOWrapper):
         # A terminal whose encoding lacks the arrows shows question marks.
         out.reconfigure(errors="replace")
@@ -222,11 +218,3 @@ def _check_size(settings: DemoSettings, own: Sequence[Part]) -> None:
         mistakes.append(Mistake(None, "--nodes", message))
     if mistakes:
         raise ConfigurationError("dwd demo", mistakes)
-
-
-def _open_many_files() -> None:
-    # Each shoot needs a port and connections; many systems have a soft limit of 1024 files and a higher hard limit.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

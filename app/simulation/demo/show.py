@@ -17,7 +17,7 @@ from app.core.clock import Clock
 from app.core.errors import NotFound, trimmed
 from app.core.model.instants import format_duration
 from app.core.model.probing import ShootState, Verdict, VerdictReason
-from app.core.tasks import happens
+from app.core.tasks import wait_until_set
 from app.simulation.demo.screens import (
     CONTROLLERS,
     Compared,
@@ -114,14 +114,14 @@ class Show:
 
         Returns when it is over and the shoots are as before, or that takes too long; with a screen that stays, never.
         """
-        if not await happens(self._ready, _PATIENCE):
+        if not await wait_until_set(self._ready, _PATIENCE):
             self._tell("the program has not probed every shoot yet; the scenario begins")
         await self._seed.player.play()
         if self._screen.stays:
             self._tell("the scenario is over; the watchdog goes on until Ctrl-C")
             await asyncio.Event().wait()
         self._tell("the scenario is over; this ends when every shoot is back to normal")
-        if not await happens(self._settled, _SETTLING):
+        if not await wait_until_set(self._settled, _SETTLING):
             unsettled = number_of_shoots(self.picture().unsettled)
             self._tell(f"{unsettled} not back to normal; the end")
 

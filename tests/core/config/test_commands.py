@@ -141,6 +141,11 @@ def test_help_is_given_for_each_command_whatever_else_is_wrong(name, word):
     command = parse([name, "--junk", word], {"DWD_KUBE_API_QPS": "junk"})
     assert isinstance(command, Help)
     assert command.text.startswith(f"Usage: dwd {name}")
+    assert parse(["help", name], {}) == command
+
+
+def test_help_for_what_is_no_command_is_a_mistake():
+    assert refused("help", "shoot").startswith("dwd: shoot: unknown command; did you mean shoots")
 
 
 def test_version_says_what_runs(monkeypatch):

@@ -1,9 +1,12 @@
 """Who we are in the seed: files that rotate, files that are wrong."""
 
 import asyncio
+import base64
 import json
 import ssl
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +72,7 @@ async def test_a_token_that_rotates_is_read_again_within_a_minute(folder):
         pytest.param("token", b"", False, id="a token that is just being written"),
         pytest.param("token", b"\n", False, id="an empty line"),
         pytest.param("token", b"\xff\xfe", True, id="no text"),
+        pytest.param("token", b"one\ntwo", True, id="two lines"),
         pytest.param("token", None, True, id="no file"),
         pytest.param("ca.crt", b"half a certif", True, id="half a CA"),
     ],
@@ -134,6 +138,12 @@ async def test_a_ca_that_rotates_makes_a_new_context(folder):
     assert (await credentials.current()).context is not before.context
 
 
+async def test_what_stands_between_the_certificates_of_a_ca_is_not_read(folder):
+    (folder / "ca.crt").write_bytes("# Főtanúsítvány\n".encode() + AUTHORITY.pem)
+    identity = await (await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)).current()
+    assert len(identity.context.get_ca_certs()) == 1
+
+
 async def mistake_of(credentials):
     with pytest.raises(ConfigurationError) as caught:
         await credentials
@@ -154,6 +164,7 @@ async def test_outside_a_cluster_a_kubeconfig_is_asked_for(folder, environ):
         ("ca.crt", None, ": (file): the ServiceAccount cannot be read: No such file or directory"),
         ("token", b"\xff", ": (file): the ServiceAccount cannot be read: it is not text"),
         ("token", b"\n", "/token: (file): is empty"),
+        ("token", b"one\ntwo", "/token: (file): is not a token"),
         ("ca.crt", b"half a certif", "/ca.crt: (file): is not a CA bundle"),
     ],
 )
@@ -190,15 +201,73 @@ async def test_the_operators_kubeconfig_is_read_by_kubernetes_asyncio(tmp_path):
     assert (await credentials.current()).context.verify_mode is ssl.CERT_NONE
 
 
-@blocking
-async def test_the_operators_client_certificate_is_used(tmp_path):
-    user = {"client-certificate-data": CERT, "client-key-data": KEY}
-    path = kubeconfig(tmp_path / "config", user=user)
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
-    assert (await credentials.current()).token is None
-
-
 OURS = AUTHORITY.client("one")
+
+
+def held(pair):
+    """A user whose certificate is in the kubeconfig itself."""
+    found = {"client-certificate-data": pair.certificate, "client-key-data": pair.key}
+    return {name: base64.b64encode(pem).decode() for name, pem in found.items()}
+
+
+def plugin(pair):
+    """A user whose certificate comes from a credential plugin."""
+    status = {
+        "clientCertificateData": pair.certificate.decode(),
+        "clientKeyData": pair.key.decode(),
+    }
+    version = "client.authentication.k8s.io/v1"
+    said = {"apiVersion": version, "kind": "ExecCredential", "status": status}
+    return {"exec": {"apiVersion": version, "command": "echo", "args": [json.dumps(said)]}}
+
+
+def opened():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@blocking
+@pytest.mark.parametrize("user", [held, plugin])
+async def test_a_client_certificate_that_is_renewed_leaves_nothing_behind(
+    tmp_path, monkeypatch, user
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = kubeconfig(tmp_path / "config", user=user(OURS))
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    before = await credentials.current()
+    assert before.token is None
+    descriptors = opened()
+    for number in range(3):
+        kubeconfig(path, user=user(AUTHORITY.client(f"renewed {number}")))
+        await credentials.refresh()
+    assert (await credentials.current()).context is not before.context
+    assert opened() == descriptors
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@blocking
+async def test_a_token_file_goes_before_the_token_as_for_kubectl(tmp_path):
+    (tmp_path / "token").write_text("new")
+    path = kubeconfig(tmp_path / "config", user={"token": "stale", "tokenFile": "token"})
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    assert (await credentials.current()).token == "new"
+
+
+@blocking
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"cluster": {"server": "https://127.0.0.1:99999"}},
+        {"cluster": {"certificate-authority-data": base64.b64encode(b"\xff").decode()}},
+        {"user": {"token": "one\ntwo"}},
+    ],
+)
+async def test_a_kubeconfig_that_is_spoilt_later_leaves_the_last_good_one(tmp_path, spoilt):
+    path = kubeconfig(tmp_path / "config")
+    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    before = await credentials.current()
+    kubeconfig(path, **spoilt)
+    await credentials.refresh()
+    assert await credentials.current() is before
 
 
 def files_of(folder, *, ca=AUTHORITY.pem, pair=OURS):
@@ -288,6 +357,9 @@ NO_CERTIFICATE = {"certificate-authority-data": "bm90aGluZw=="}
         (config(cluster=NO_CERTIFICATE), "(file): its certificates cannot be used"),
         (config(cluster={"proxy-url": "http://p"}), "proxy-url: is not supported"),
         (config(cluster={"tls-server-name": "x"}), "tls-server-name: is not supported"),
+        (config(cluster={"server": "https://[::1"}), "server: is not a URL"),
+        (config(user={"token": "t", "as": "somebody"}), "as: is not supported"),
+        (config(user={"username": "u", "password": "p"}), "username: is not supported"),
     ],
 )
 async def test_a_kubeconfig_that_cannot_be_used_is_a_mistake_that_names_the_file(
