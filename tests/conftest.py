@@ -4,22 +4,27 @@ import asyncio
 import gc
 import logging
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
 from typing import Any, Final
 
 import hypothesis
 import pytest
 import structlog
 from blockbuster import BlockBuster, blockbuster_ctx
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
+from app.core.clock import Clock
+from app.core.tasks import Tasks
 from app.simulation.timers import EXACT_TICK
+from tests.support.doubles import SetTime
 
 _played = 0.0
 """Where the fixtures of the present test have come to in virtual time; 0 if they have played none."""
 VIRTUAL: Final = {
-    "start": lambda: max(time.monotonic(), _played),
+    "start": lambda: max(monotonic(), _played),
     "noop_cycles": 1,
     "resolution": EXACT_TICK,
 }
@@ -85,6 +90,33 @@ def loggers_as_before() -> Iterator[None]:
     root.setLevel(level)
     logging.captureWarnings(capture=False)
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def lines() -> Iterator[list[EventDict]]:
+    """The lines of the log; none is rendered, as a traceback would cost a second of real time."""
+    with capture_logs() as found:
+        yield found
+
+
+@pytest.fixture
+def time() -> SetTime:
+    """A stopwatch that goes on when it is told to."""
+    return SetTime()
+
+
+@pytest.fixture
+async def clock() -> Clock:
+    """The time of the test's event loop."""
+    return Clock.of_loop()
+
+
+@pytest.fixture
+async def tasks(clock: Clock) -> AsyncIterator[Tasks]:
+    """What runs in the background of the test, and ends with it."""
+    found = Tasks(clock)
+    yield found
+    await found.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -38,14 +38,14 @@ async def nothing(asked):
 
 
 @asynccontextmanager
-async def cluster_with(*flags):
-    """The adapters of a weeder with these flags."""
-    command = parse(["weeder", "--config-file=weeder.yaml", *flags], {})
+async def cluster(what, *words):
+    """The adapters of a process that is started with these words and has `what`; and the seed's server."""
+    command = parse([*words], {})
     assert not isinstance(command, Help)
     async with serving(nothing) as server:
         core = Core.create()
         real = RealCluster(command.settings, core, FakeCredentials(server))
-        real.with_weeder(WeederPolicy())
+        what(real, command.settings)
         adapters = real.adapters()
         try:
             yield adapters, server
@@ -54,6 +54,15 @@ async def cluster_with(*flags):
             await core.tasks.stop()
             await adapters.close()
             await asyncio.sleep(0.01)
+
+
+def cluster_with(*flags):
+    """Those of a weeder with these flags."""
+
+    def weeder(real, _):
+        real.with_weeder(WeederPolicy())
+
+    return cluster(weeder, "weeder", "--config-file=weeder.yaml", *flags)
 
 
 async def needed(*flags):
@@ -157,33 +166,22 @@ PROBES = (
 @asynccontextmanager
 async def probing_cluster():
     """What a prober with endpoint probes gets, opened; the test closes it."""
-    command = parse(["prober", "--config-file=prober.yaml"], {})
-    assert not isinstance(command, Help)
-    async with serving(nothing) as server:
-        core = Core.create()
-        real = RealCluster(command.settings, core, FakeCredentials(server))
-        real.with_prober(command.settings, ProberPolicy("kubeconfig", (), endpoint_probes=PROBES))
-        adapters = real.adapters()
+
+    def prober(real, settings):
+        real.with_prober(settings, ProberPolicy("kubeconfig", (), endpoint_probes=PROBES))
+
+    async with cluster(prober, "prober", "--config-file=prober.yaml") as (adapters, _):
         await adapters.begin()
-        try:
-            assert adapters.prober is not None
-            assert adapters.prober.endpoints is not None
-            yield adapters, adapters.prober.endpoints
-        finally:
-            await adapters.end()
-            await core.tasks.stop()
-            await adapters.close()
-            await asyncio.sleep(0.01)
+        assert adapters.prober is not None
+        assert adapters.prober.endpoints is not None
+        yield adapters, adapters.prober.endpoints
 
 
 async def test_the_end_closes_the_connections_of_endpoint_probes(monkeypatch):
     async def silent(call):
         await call.hang()
 
-    async with (
-        targets.serving(silent) as target,
-        probing_cluster() as (adapters, probed),
-    ):
+    async with targets.serving(silent) as target, probing_cluster() as (adapters, probed):
         run = asyncio.ensure_future(
             probed.handlers.run(
                 replace(PROBES[1], tcp_socket=None, http_get=HttpGet(target.port)), targets.at()

@@ -18,7 +18,7 @@ from app.api.problems import Problem, ProblemType
 from app.core.config.settings import ServiceSettings
 from app.core.errors import ConfigWarning, FeatureUnavailable, NotFound, Refused
 from app.core.metrics import Metrics
-from app.core.model import overrides
+from app.core.model import overrides, weeding
 from app.core.model import workloads as ann
 from app.core.model.callers import Caller, Role
 from app.core.model.overrides import (
@@ -37,14 +37,6 @@ from app.core.model.scaling_runs import (
     ScalingRunStatus,
     Trigger,
 )
-from app.core.model.weeding import (
-    Cause,
-    RecoveryStatus,
-    ServiceKey,
-    ServiceStatus,
-    WeederPolicy,
-    WeedRequest,
-)
 from app.core.model.workloads import ResourceRef, WorkloadView
 from app.core.ports import PauseWrite, Permission
 from app.core.reporting.audit import AuditLog
@@ -52,24 +44,7 @@ from app.core.reporting.history import History
 from app.prober.endpoints.gates import GateView
 from app.prober.endpoints.worker import EndpointResultView
 from app.prober.status import ShootStatus
-from tests.api.facts import (
-    CA,
-    HOME,
-    KCM,
-    MCM,
-    NAMESPACE,
-    NOW,
-    POLICY,
-    healthy,
-    not_probed,
-    pause,
-    protected,
-    recovery,
-    request,
-    run,
-    service,
-    workload,
-)
+from tests.api import facts
 
 
 @dataclass
@@ -110,15 +85,15 @@ class FakeEndpoints:
 
 @dataclass
 class FakeWeeders:
-    known: dict[ServiceKey, ServiceStatus] = field(default_factory=dict)
+    known: dict[weeding.ServiceKey, weeding.ServiceStatus] = field(default_factory=dict)
     refuses: Exception | None = None
-    begun: list[RecoveryStatus] = field(default_factory=list)
+    begun: list[weeding.RecoveryStatus] = field(default_factory=list)
     served: Collection[str] | None = None
 
     def namespaces(self):
         return self.served
 
-    def add(self, *statuses: ServiceStatus) -> None:
+    def add(self, *statuses: weeding.ServiceStatus) -> None:
         self.known |= {each.key: each for each in statuses}
 
     def statuses(self):
@@ -127,7 +102,7 @@ class FakeWeeders:
     def status(self, key):
         return self.known.get(key)
 
-    def check_weed_now(self, key: ServiceKey, *, force: bool) -> str | None:
+    def check_weed_now(self, key: weeding.ServiceKey, *, force: bool) -> str | None:
         """Raises `refuses`, where there is one, unless forced."""
         if self.refuses is None:
             return None
@@ -135,11 +110,13 @@ class FakeWeeders:
             raise self.refuses
         return str(self.refuses)
 
-    def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
+    def weed_now(
+        self, key: weeding.ServiceKey, *, author: str, reason: str, force: bool
+    ) -> weeding.RecoveryStatus:
         """Watches at once, if `check_weed_now` lets it."""
         self.check_weed_now(key, force=force)
-        begun, asked = recovery(key, NOW), WeedRequest(author, reason)
-        begun = replace(begun, id=len(self.begun) + 1, cause=Cause.ASKED, asked=asked)
+        begun, asked = facts.recovery(key, facts.NOW), weeding.WeedRequest(author, reason)
+        begun = replace(begun, id=len(self.begun) + 1, cause=weeding.Cause.ASKED, asked=asked)
         self.begun.append(begun)
         return begun
 
@@ -152,7 +129,7 @@ class FakeOverrides:
     """The Pauses by namespace and name."""
     orders: dict[str, ScaleRequest] = field(default_factory=dict)
     """The ScaleRequests by uid."""
-    now: float = NOW
+    now: float = facts.NOW
     synced: bool = True
     off: str | None = None
     breaks: Exception | None = None
@@ -177,15 +154,15 @@ class FakeOverrides:
     def clear(self) -> None:
         self.objects.clear()
         self.orders.clear()
-        self.tell(HOME)
+        self.tell(facts.HOME)
 
-    def api(self, namespace: str = NAMESPACE) -> Pause:
+    def api(self, namespace: str = facts.NAMESPACE) -> Pause:
         """The Pause that the API made there."""
         return self.objects[namespace, API_PAUSE]
 
     def tell(self, namespace: str) -> None:
         for listener in self.listeners:
-            listener(None if namespace == HOME else namespace)
+            listener(None if namespace == facts.HOME else namespace)
 
     # The view.
 
@@ -198,7 +175,7 @@ class FakeOverrides:
         return next(iter(overrides.ordered(self.pauses(None), self.now)), None)
 
     def pauses(self, namespace: str | None) -> list[Pause]:
-        where = HOME if namespace is None else namespace
+        where = facts.HOME if namespace is None else namespace
         return [each for each in self.objects.values() if each.id.namespace == where]
 
     def requests(self, namespace: str | None = None) -> list[ScaleRequest]:
@@ -226,7 +203,7 @@ class FakeOverrides:
 
     async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:
         self.check("pauses")
-        where = HOME if namespace is None else namespace
+        where = facts.HOME if namespace is None else namespace
         before = self.objects.get((where, API_PAUSE))
         written = replace(wanted, id=ObjectId(where, API_PAUSE, "made", "1"), verified=True)
         self.add(written)
@@ -235,7 +212,7 @@ class FakeOverrides:
     async def end_pause(self, namespace: str | None, name: str, *, by: str) -> Pause | None:
         self.check("pauses")
         self.enders.append(by)
-        where = HOME if namespace is None else namespace
+        where = facts.HOME if namespace is None else namespace
         found = self.objects.pop((where, name), None)
         if found is not None:
             self.ended[found.id.uid] = by
@@ -291,28 +268,30 @@ class FakeFlows:
     ) -> ScalingRunStatus:
         self._act()
         self.orders.append(Order(namespace, spec, if_match))
-        begun = run(
+        begun = facts.run(
             f"op-{len(self.known) + 1}",
             namespace=namespace,
             direction=spec.direction,
             reason=spec.reason,
             author=spec.author,
             forced=spec.force,
-            started=NOW,
-            hold_until=NOW + spec.hold,
+            started=facts.NOW,
+            hold_until=facts.NOW + spec.hold,
         )
         self.add(begun)
         return begun
 
     async def cancel(self, name: str, *, by: str) -> ScalingRunStatus:
         self._act()
-        self.known[name] = replace(self.known[name], phase=OperationPhase.CANCELLED, ended=NOW)
+        self.known[name] = replace(
+            self.known[name], phase=OperationPhase.CANCELLED, ended=facts.NOW
+        )
         return self.known[name]
 
     def probe_now(self, namespace: str) -> float:
         self._act()
         self.probed.append(namespace)
-        return NOW + 1
+        return facts.NOW + 1
 
     def _act(self) -> None:
         if self.breaks is not None:
@@ -330,7 +309,7 @@ class FakeResources:
     async def live(self, namespace: str) -> dict[ResourceRef, WorkloadView | None]:
         if self.breaks is not None:
             raise self.breaks
-        return self.known.get(namespace, dict.fromkeys((KCM, MCM, CA)))
+        return self.known.get(namespace, dict.fromkeys((facts.KCM, facts.MCM, facts.CA)))
 
     async def set_ignored(self, order: IgnoreRequest) -> tuple[WorkloadView, WorkloadView]:
         self.asked.append(order)
@@ -379,8 +358,8 @@ class FakeConfigured:
     """What the operator asked for."""
 
     settings: ServiceSettings = field(default_factory=ServiceSettings)
-    prober: ProberPolicy | None = POLICY
-    weeder: WeederPolicy | None = None
+    prober: ProberPolicy | None = facts.POLICY
+    weeder: weeding.WeederPolicy | None = None
 
 
 @dataclass
@@ -394,7 +373,7 @@ class FakeLeader:
 class FakeProcess:
     version: str = "1.2.3"
     identity: str = "dwd-7f9"
-    started_at: float = NOW - 3600
+    started_at: float = facts.NOW - 3600
     dry_run: bool = False
     loops: tuple[Loop, ...] = (Loop.PROBER,)
     leading: bool = True
@@ -408,7 +387,7 @@ class FakeProcess:
     empty_selectors: list[str] = field(default_factory=list)
     configured: FakeConfigured = field(default_factory=FakeConfigured)
     peer_url: str | None = None
-    time: float = NOW
+    time: float = facts.NOW
 
     when_asked_to_wait: Callable[[], None] = lambda: None
 
@@ -443,12 +422,7 @@ class FakeProcess:
         return self.empty_selectors
 
 
-def context(
-    shoots: Any = None,
-    process: Any = None,
-    weeders: Any = None,
-    **more: Any,
-) -> Context:
+def context(shoots: Any = None, process: Any = None, weeders: Any = None, **more: Any) -> Context:
     """What the API is given; what is left out is empty.
 
     Args:
@@ -470,11 +444,11 @@ def context(
         overrides,
         overrides,
         authority,
-        more.get("audit") or AuditLog(lambda: NOW),
+        more.get("audit") or AuditLog(lambda: facts.NOW),
         ProberView(
             shoots,
             shoots.past,
-            more.get("policy") or POLICY,
+            more.get("policy") or facts.POLICY,
             overrides,
             scaling_runs,
             resources,
@@ -530,14 +504,14 @@ def application(
 def populate(fakes: Any) -> None:
     """All is well, and there is a little of everything; pauses of kubectl have the name of a resource."""
     fakes.process.loops = tuple(Loop)
-    fakes.shoots.add(healthy(), protected("shoot--b"), not_probed("shoot--c"))
-    for of in (NAMESPACE, HOME):
-        fakes.overrides.add(pause(of=of), pause(of=of, name=KCM.name))
-    fakes.overrides.add(request())
-    fakes.weeders.add(service())
-    fakes.weeders.served = {NAMESPACE}
-    fakes.scaling_runs.add(run(author="bob"), run("op-2", trigger=Trigger.AUTO))
-    fakes.resources.known[NAMESPACE] = {KCM: workload(KCM)}
+    fakes.shoots.add(facts.healthy(), facts.protected("shoot--b"), facts.not_probed("shoot--c"))
+    for of in (facts.NAMESPACE, facts.HOME):
+        fakes.overrides.add(facts.pause(of=of), facts.pause(of=of, name=facts.KCM.name))
+    fakes.overrides.add(facts.request())
+    fakes.weeders.add(facts.service())
+    fakes.weeders.served = {facts.NAMESPACE}
+    fakes.scaling_runs.add(facts.run(author="bob"), facts.run("op-2", trigger=Trigger.AUTO))
+    fakes.resources.known[facts.NAMESPACE] = {facts.KCM: facts.workload(facts.KCM)}
 
 
 class World:

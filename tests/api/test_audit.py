@@ -51,6 +51,7 @@ def claimed(client, *said):
     [
         ("", None),
         (" %20 ", None),
+        ("%20" * 333 + "x and what comes after 1,000 bytes", "x"),
         ("x%1b[31mred%0aroot%00", "x [31mred root"),
         ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln", "[redacted]"),
         ("%E2%80%AEesrever", "esrever"),

@@ -11,18 +11,6 @@ from app.core.model.callers import Caller
 SMALL = Allowance(rate=2, burst=3, at_once=2)
 
 
-class Time:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def time():
-    return Time()
-
-
 class Work:
     """An application that takes as long as the test says."""
 

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from tests.support.certs import Authority
+from tests.support.kubeconfigs import kubeconfig_of
 
 NAMESPACE: Final = "shoot--dev--one"
 SERVER: Final = f"https://kube-apiserver.{NAMESPACE}.svc"
@@ -29,16 +30,8 @@ def kubeconfig(
     more: str = "",
 ) -> bytes:
     """One that is as it should be, but for what is given; `more` is YAML at its end."""
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [
-            {"name": "c", "cluster": {"server": server, "certificate-authority-data": _text(ca)}}
-        ],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        "users": [{"name": "c", "user": {"token": "t"} if user is None else dict(user)}],
-    }
+    cluster = {"server": server, "certificate-authority-data": _text(ca)}
+    document = kubeconfig_of("c", cluster, {"token": "t"} if user is None else dict(user))
     lines = [f"{key}: {json.dumps(value)}" for key, value in document.items()]
     return "\n".join([*lines, more]).encode()
 

@@ -227,15 +227,6 @@ async def test_a_refused_body_is_not_the_next_request(port):
     assert port.untouched
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [["X: " + "x" * 100_000], [f"X-{n}: y" for n in range(10_000)], ["X:" + " " * 100_000 + "y"]],
-    ids=["long", "many", "blank"],
-)
-async def test_a_head_of_100_kb_is_431(port, headers):
-    assert statuses(await port.talk(request("GET /api/v1/shoots", *headers))) == [431]
-
-
 async def test_bodies_that_never_arrive_keep_no_write_out(port):
     """Neither by what a caller may have in work, nor by the connections of its address."""
     held = put("Content-Type: application/json", "Content-Length: 15") + b"{"

@@ -27,6 +27,7 @@ from bench.hostile.servers import offer_only
 from tests.attack.kubeconfigs import kubeconfig, unsigned
 from tests.attack.watchdog import on_uvloop, watched
 from tests.core.kube.server import SERVER_PAIR
+from tests.support.certs import server_context
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
@@ -162,8 +163,7 @@ async def probed(port):
 
 
 def test_no_group_that_the_target_of_a_probe_asks_for_holds_the_loop():
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    load_chain(context, SERVER_PAIR.certificate + SERVER_PAIR.key)
+    context = server_context(SERVER_PAIR)
     offer_only(context, b"ffdhe8192")
     with serving_tls(context) as port:
         too_long, message = on_uvloop(probed(port))
@@ -173,8 +173,7 @@ def test_no_group_that_the_target_of_a_probe_asks_for_holds_the_loop():
 
 async def greeted_early():
     """What comes of an answer that is sent with the last word of the handshake, before anybody has asked."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    load_chain(context, SERVER_PAIR.certificate + SERVER_PAIR.key)
+    context = server_context(SERVER_PAIR)
 
     async def answer(_reader, writer):
         writer.write(ANSWER)

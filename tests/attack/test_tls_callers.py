@@ -279,33 +279,31 @@ def test_hands_that_are_to_be_shaken_in_the_same_turn_do_not_hold_the_loop(tls, 
     assert not on_uvloop(run())
 
 
+async def beside(tls, number, speak):
+    """What held the loop while so many callers speak, what another one is answered, and after how many seconds."""
+    stand = Stand(await tls())
+    callers = await stand.callers(number, speak)
+    too_long = await stand.hears(callers)
+    answer, seconds = await stand.asked()
+    await stand.stop(callers)
+    return too_long, answer, seconds
+
+
 @pytest.mark.parametrize("words", [of_keys, of_records, of_an_end])
 @pytest.mark.parametrize("number", [1, 30])
 def test_what_connected_callers_send_in_the_same_turn_does_not_hold_the_loop(tls, number, words):
-    async def run():
-        stand = Stand(await tls())
-        callers = await stand.callers(number, lambda line: words(line.shake_hands(), 5_000))
-        too_long = await stand.hears(callers)
-        answer, _ = await stand.asked()
-        await stand.stop(callers)
-        return too_long, answer
+    def speak(line):
+        return words(line.shake_hands(), 5_000)
 
-    too_long, answer = on_uvloop(run())
+    too_long, answer, _ = on_uvloop(beside(tls, number, speak))
     assert not too_long
     assert answer.startswith(GREETED)
 
 
 @pytest.mark.parametrize("sent", [b"", HELLO, HELLO + b"\x02\x00\x01\x00\x01\xfc\x03\x03"])
 def test_handshakes_that_stall_hold_neither_the_loop_nor_anybody_up(tls, sent):
-    async def run():
-        stand = Stand(await tls())
-        callers = await stand.callers(200, lambda line: line.has_ready(sent))
-        too_long = await stand.hears(callers)
-        answer, seconds = await stand.asked()
-        await stand.stop(callers)
-        return too_long, answer, seconds
-
-    too_long, answer, seconds = on_uvloop(run())
+    stalled = beside(tls, 200, lambda line: line.has_ready(sent))
+    too_long, answer, seconds = on_uvloop(stalled)
     assert not too_long
     assert answer.startswith(GREETED)
     assert seconds < 1.0

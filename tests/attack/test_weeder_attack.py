@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault
 from app.core.kube.decoding import pod_objects
 from app.core.kube.weeder_view import ONE_POD
 from app.core.model.weeding import SliceEndpoint, SliceView
-from app.core.tasks import Tasks
 from app.simulation.workloads import API_SERVER, Workload
 from app.weeder.rules import Ledger
 from tests.core.kube.test_weeder_view import World, delete, seed_of
@@ -56,13 +54,10 @@ def test_a_target_whose_name_a_pod_can_have_is_one(name):
 
 
 @pytest.fixture
-async def lab():
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
+async def lab(tasks, clock):
     made = WeederLab(tasks, clock)
     yield made
     await made.close()
-    await tasks.stop()
 
 
 async def beside(lab, hostile, **policy):

@@ -77,21 +77,13 @@ class Renderer:
         self._helm, self._folder = helm, folder
         self._known: dict[tuple[str, ...], Rendering] = {}
 
-    def __call__(
-        self,
-        *files: Path,
-        values: Mapping[str, Any] | None = None,
-        kube: str = KUBES[-1],
-        apis: tuple[str, ...] = APIS,
-        namespace: str = NAMESPACE,
-        release: str = RELEASE,
-    ) -> Rendering:
-        """The objects for these files of values, and `values` over them.
+    def __call__(self, *files: Path, release: str = RELEASE, **how: Any) -> Rendering:
+        """The objects for these files of values, and what else there is (as in `words`).
 
         Raises:
             Failed: the chart refuses.
         """
-        words = self.words(*files, values=values, kube=kube, apis=apis, namespace=namespace)
+        words = self.words(*files, **how)
         known = self._known.get((release, *words))
         if known is None:
             text = self._helm("template", release, str(CHART), *words)

@@ -10,17 +10,9 @@ import pytest
 
 from tests.chart.cluster import Clusters, found_assets
 from tests.chart.customresources import NAMES
+from tests.e2e import chart_world
 from tests.e2e.actors import WorkloadController
 from tests.e2e.api import CRDS
-from tests.e2e.chart_world import (
-    GARDEN,
-    RELEASE,
-    Helm,
-    InstalledWorld,
-    furnished,
-    name_of_server,
-    quick,
-)
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.landscape import PROBER, furnish_seed, furnish_shoot
 from tests.e2e.stage import Stage
@@ -37,7 +29,9 @@ GOAL = 10.0
 
 
 @asynccontextmanager
-async def seed_with_a_shoot(clusters: Clusters, folder: Path) -> AsyncIterator[InstalledWorld]:
+async def seed_with_a_shoot(
+    clusters: Clusters, folder: Path
+) -> AsyncIterator[chart_world.InstalledWorld]:
     """The API server of the whole run as the seed, and one more for a shoot."""
     seed, assets = clusters.full.plane, found_assets()
     assert assets is not None
@@ -46,9 +40,9 @@ async def seed_with_a_shoot(clusters: Clusters, folder: Path) -> AsyncIterator[I
     await furnish_shoot(plane.api)
     async with WorkloadController(seed.api) as controller:
         stage = Stage(0, folder, seed, plane, controller, [])
-        await plane.known_as(name_of_server(stage.shoot))
+        await plane.known_as(chart_world.name_of_server(stage.shoot))
         try:
-            async with furnished(stage, seed.port) as made:
+            async with chart_world.furnished(stage, seed.port) as made:
                 yield made
         finally:
             for name in NAMES:  # helm keeps them, in the way of releases with other names
@@ -61,12 +55,12 @@ async def test_there_is_a_verdict_ten_seconds_after_the_installation(
     clusters: Clusters, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     async with seed_with_a_shoot(clusters, tmp_path) as world:
-        helm = Helm(world, "helm4")
+        helm = chart_world.Helm(world, "helm4")
         began = time.time()
-        await helm.install(quick())
-        prober = await world.node.run(GARDEN, PROBER)
+        await helm.install(chart_world.quick())
+        prober = await world.node.run(chart_world.GARDEN, PROBER)
         await world.until_verdict(prober)
         seconds = time.time() - began
         figure(f"from helm install to the first verdict: {seconds:.1f} s (goal: {GOAL:g} s)")
         assert seconds <= GOAL
-        await helm("uninstall", RELEASE)
+        await helm("uninstall", chart_world.RELEASE)

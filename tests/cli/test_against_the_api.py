@@ -11,17 +11,8 @@ from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey
 from app.core.ports import Permission
 from app.core.reporting.audit import AuditLog
+from tests.api import fakes
 from tests.api.facts import HOME, KCM, NAMESPACE, healthy, pause, recovery, service, workload
-from tests.api.fakes import (
-    FakeFlows,
-    FakeOverrides,
-    FakeProcess,
-    FakeResources,
-    FakeShoots,
-    FakeWeeders,
-    application,
-    context,
-)
 from tests.api.serving import served
 from tests.cli.conftest import run
 
@@ -31,9 +22,9 @@ pytestmark = pytest.mark.blocking  # the server is in a thread of its own
 @pytest.fixture
 def real():
     """Runs `dwd` against the API of a seed with something of everything."""
-    shoots, overrides, runs = FakeShoots(), FakeOverrides(), FakeFlows()
-    process, weeders = FakeProcess(loops=(Loop.PROBER, Loop.WEEDER)), FakeWeeders()
-    resources = FakeResources()
+    shoots, overrides, runs = fakes.FakeShoots(), fakes.FakeOverrides(), fakes.FakeFlows()
+    process, weeders = fakes.FakeProcess(loops=(Loop.PROBER, Loop.WEEDER)), fakes.FakeWeeders()
+    resources = fakes.FakeResources()
     for each in (NAMESPACE, "shoot--x--y"):
         shoots.add(healthy(each))
     for of in (NAMESPACE, HOME):
@@ -45,8 +36,8 @@ def real():
     process.missing = [Permission("patch", "apps", "deployments")]
     audit = AuditLog(time.time)
     others = {"overrides": overrides, "scaling_runs": runs, "resources": resources}
-    known = context(shoots, process, weeders, audit=audit, **others)
-    with capture_logs(), served(application(known)) as url:
+    known = fakes.context(shoots, process, weeders, audit=audit, **others)
+    with capture_logs(), served(fakes.application(known)) as url:
         yield lambda line: run(*line.split(), environ={"DWD_SERVER": url})
 
 

@@ -1,7 +1,6 @@
 """Completion: candidates for the last word, from the declarations and from the API; the scripts in real shells."""
 
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -11,6 +10,7 @@ from app.cli import completion
 from app.core.config.client_settings import CLIENT_SETTINGS
 from app.core.config.settings import Shell
 from tests.cli.server import Reply, page
+from tests.support.programs import ended, write_program
 
 
 def nothing(*_):
@@ -167,9 +167,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def dwd_in_path(tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
-    program = folder / "dwd"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m app "$@"\n')
-    program.chmod(0o755)
+    write_program(folder / "dwd", f'exec {sys.executable} -m app "$@"')
     return str(folder)
 
 
@@ -178,15 +176,7 @@ def shell(name, script, folder):
     if program is None:
         pytest.skip(f"{name} is not installed")
     environ = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": folder, "TERM": "dumb"}
-    ran = subprocess.run(
-        [program, "-c", script],
-        capture_output=True,
-        text=True,
-        env=environ,
-        timeout=60,
-        check=False,
-    )
-    return ran.stdout.split("\n")[:-1]
+    return ended(program, "-c", script, env=environ).stdout.split("\n")[:-1]
 
 
 @pytest.mark.parametrize(

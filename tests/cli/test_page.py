@@ -33,6 +33,7 @@ from app.core.limits import Backoff
 from tests.cli.conftest import run, started
 from tests.cli.server import FakeApi, Reply, page, problem, standby
 from tests.cli.test_portforward import DEPLOYMENT, Cluster
+from tests.support.programs import write_program
 from tests.support.wire import Wire
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
@@ -556,12 +557,9 @@ def test_ctrl_c_ends_it_as_it_ends_other_commands(api):
 
 
 def test_the_browser_is_opened_at_the_address(api, tmp_path):
-    browser = tmp_path / "browser"
     opened = tmp_path / "opened"
-    browser.write_text(
-        f'#!/bin/sh\necho "$1" > {opened}.part; mv {opened}.part {opened}; sleep 5\n'
-    )
-    browser.chmod(0o755)
+    opens = f'echo "$1" > {opened}.part; mv {opened}.part {opened}; sleep 5'
+    browser = write_program(tmp_path / "browser", opens)
     process, line = begun(api, BROWSER=f"{browser} %s &")
     for _ in range(200):
         if opened.exists():

@@ -11,18 +11,7 @@ from app.core.model import workloads as ann
 from app.core.model.instants import parse_duration
 from app.core.model.policy import Loop
 from app.core.model.weeding import WeederPolicy
-from tests.api.facts import (
-    HOME,
-    KCM,
-    NAMESPACE,
-    POLICY,
-    healthy,
-    pause,
-    request,
-    run,
-    service,
-    workload,
-)
+from tests.api import facts
 from tests.api.fakes import FakeFlows, FakeOverrides, FakeProcess, FakeShoots, FakeWeeders, context
 
 GIVEN = {
@@ -37,22 +26,25 @@ GIVEN = {
 def found():
     """All actions that there are, by name and target."""
     shoots, overrides, runs, weeders = FakeShoots(), FakeOverrides(), FakeFlows(), FakeWeeders()
-    ignored = workload(KCM, 1, **{ann.IGNORE_SCALING: "true"})
-    status = replace(healthy(), resources={**healthy().resources, KCM: ignored})
+    ignored = facts.workload(facts.KCM, 1, **{ann.IGNORE_SCALING: "true"})
+    status = replace(facts.healthy(), resources={**facts.healthy().resources, facts.KCM: ignored})
     shoots.add(status)
     names = ("api", "night-shift", "works")
-    overrides.add(request(), *(pause(of=of, name=n) for of in (NAMESPACE, HOME) for n in names))
-    runs.add(run())
-    weeders.add(service())
+    overrides.add(
+        facts.request(),
+        *(facts.pause(of=of, name=n) for of in (facts.NAMESPACE, facts.HOME) for n in names),
+    )
+    runs.add(facts.run())
+    weeders.add(facts.service())
     process = FakeProcess(loops=(Loop.PROBER, Loop.WEEDER))
     process.configured.weeder = WeederPolicy({"kube-apiserver": ()})
     given = context(shoots, process, weeders, overrides=overrides, scaling_runs=runs)
     assert given.prober is not None
-    shoot = presenting.shoot(status, POLICY, overrides.effective(NAMESPACE))
+    shoot = presenting.shoot(status, facts.POLICY, overrides.effective(facts.NAMESPACE))
     there = [
         *actions.on_all(given),
         *actions.on_shoot(given, given.prober, shoot),
-        *actions.on_services([(NAMESPACE, "kube-apiserver")]),
+        *actions.on_services([(facts.NAMESPACE, "kube-apiserver")]),
     ]
     return [
         pytest.param(each.data(), target, id=f"{each.id}-{number}")
@@ -88,7 +80,7 @@ def test_all_kinds_of_actions_are_here():
         "ignore",
         "unignore",
         "weed",
-        f"weed-{NAMESPACE}-kube-apiserver",
+        f"weed-{facts.NAMESPACE}-kube-apiserver",
     }
 
 

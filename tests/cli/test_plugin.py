@@ -2,16 +2,14 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
 from app import commands
+from tests.support.programs import ROOT, ended, write_program
 
-REPOSITORY = Path(__file__).parents[2]
 KUBECTL = shutil.which("kubectl")
 
 
@@ -19,28 +17,13 @@ KUBECTL = shutil.which("kubectl")
 def program(tmp_path):
     """The program under this name, as pip installs it; returns its folder."""
 
-    def make(name):
-        path = tmp_path / name
-        path.write_text(f"#!{sys.executable}\nfrom app.__main__ import main\nmain()\n")
-        path.chmod(0o755)
-        return path
-
-    return make
+    text = "from app.__main__ import main\nmain()"
+    return lambda name: write_program(tmp_path / name, text, sys.executable)
 
 
 def said(*words, path="", **environ):
-    done = subprocess.run(
-        [str(word) for word in words],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
-            "PATH": f"{path}:{os.environ['PATH']}",
-            **environ,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    found = {"PYTHONPATH": str(ROOT), "PATH": f"{path}:{os.environ['PATH']}"}
+    done = ended(*words, env={**os.environ, **found, **environ})
     return done.returncode, done.stdout, done.stderr
 
 

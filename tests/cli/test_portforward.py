@@ -18,6 +18,7 @@ from app.core.config.values import NamespacedName, origin
 from tests.cli import examples
 from tests.cli.conftest import run, started
 from tests.cli.server import FakeApi, Reply, page, problem, standby
+from tests.support.programs import write_program
 
 pytestmark = (
     pytest.mark.blocking
@@ -34,11 +35,8 @@ class Cluster:
         self.log = folder / "log"
         self.log.touch()
         self.pods = {}
-        program = folder / "kubectl"
-        program.write_text(
-            f'#!/bin/sh\nexec {sys.executable} -S {Path(__file__).parent}/kubectl.py "$@"\n'
-        )
-        program.chmod(0o755)
+        ours = Path(__file__).parent / "kubectl.py"
+        write_program(folder / "kubectl", f'exec {sys.executable} -S {ours} "$@"')
         self.folder = folder
         self.more = {}
 

@@ -3,20 +3,17 @@
 import os
 import pty
 import signal
-import ssl
-import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.cli import examples
 from tests.cli.conftest import run, started
 from tests.cli.server import FakeApi, Reply, page, standby
-from tests.support.certs import Authority
+from tests.support.certs import Authority, server_context
+from tests.support.programs import ended, printed
 
-REPOSITORY = Path(__file__).parents[2]
 SHOOTS = "GET /shoots"
 
 
@@ -105,15 +102,9 @@ def closed(api, redirection, *words):
     """How `dwd pause` ends, or another command, whose streams are closed by a shell."""
     api.on("PUT /shoots/a/pause", examples.PAUSE)
     words = words or ("pause", "a", "--reason=x")
-    return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", f'"$@" {redirection}', "sh", sys.executable, "-m", "app", *words],
-        cwd=REPOSITORY,
-        env={**os.environ, "DWD_SERVER": api.url},
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )  # fmt: skip
+    shell = ["bash", "-o", "pipefail", "-c", f'"$@" {redirection}', "sh"]
+    environ = {**os.environ, "DWD_SERVER": api.url}
+    return ended(*shell, sys.executable, "-m", "app", *words, env=environ)
 
 
 def test_where_the_output_is_closed_nothing_is_asked(api):
@@ -165,10 +156,9 @@ def test_a_command_imports_nothing_that_it_does_not_need():
         "import sys; from app.__main__ import run; "
         "run(['shoots', '--server=http://127.0.0.1:1']); print(*sys.modules)"
     )
-    words = [sys.executable, "-c", script]
-    found = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert "app.cli.shoots" in found.stdout
-    assert heavy & set(found.stdout.split()) == set()
+    found = printed(sys.executable, "-c", script).split()
+    assert "app.cli.shoots" in found
+    assert heavy & set(found) == set()
 
 
 # TLS.
@@ -185,11 +175,8 @@ def secured(ca, tmp_path):
     served = []
 
     def serve(*hosts, **more):
-        pair = ca.server(hosts, **more)
-        (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
         (tmp_path / "ca.pem").write_bytes(ca.pem)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tmp_path / "pair.pem")
+        context = server_context(ca.server(hosts, **more))
         api = FakeApi(context).__enter__().on(SHOOTS, page())
         served.append(api)
         return api, f"--ca-file={tmp_path / 'ca.pem'}"

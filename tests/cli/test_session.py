@@ -305,9 +305,10 @@ async def followed(make, *answers, words=(), output=OutputFormat.TABLE):
     return client, out.getvalue(), err.getvalue(), error
 
 
-async def test_events_are_shown_however_they_are_cut(make):
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
+async def test_events_are_shown_however_they_are_cut_and_their_lines_end(make, end):
     whole = event(1, namespace="a") + b": heartbeat\nid: p-1\n\n" + event(2, namespace="b")
-    _, out, _, _ = await followed(make, [bytes([each]) for each in whole])
+    _, out, _, _ = await followed(make, [bytes([each]) for each in whole.replace(b"\n", end)])
     assert [line.split("  ", 1)[1] for line in out.splitlines()] == ["a  is gone", "b  is gone"]
 
 

@@ -5,18 +5,6 @@ from pathlib import Path
 import pytest
 
 from app.api import schemas
-from app.api.schemas import (
-    AuditList,
-    HistoryEntry,
-    Node,
-    Operation,
-    Pause,
-    Plan,
-    Recovery,
-    Shoot,
-    Status,
-    Weeder,
-)
 from app.cli import answers, events, operations, overrides, process, shoots, tables, weeders
 from app.core.model.instants import parse_rfc3339
 from tests.cli import examples
@@ -33,11 +21,11 @@ def of(kind, *found):
 
 
 def listed(*found):
-    return shoots.listed(of(Shoot, *found), NOW)
+    return shoots.listed(of(schemas.Shoot, *found), NOW)
 
 
 def detailed(shoot=HEALTHY, **more):
-    return shoots.detailed(answers.of(Shoot, shoot | more), NOW)
+    return shoots.detailed(answers.of(schemas.Shoot, shoot | more), NOW)
 
 
 def told(*found):
@@ -80,9 +68,9 @@ VIEWS = {
     ),
     "of several pauses the one that acts is shown with the number of all": listed(OF_MANY),
     "an unknown author is not called unverified": listed(OF_NOBODY),
-    "pauses are a table": overrides.pauses(of(Pause, SHOOT["pause"], OF_KUBECTL), NOW),
+    "pauses are a table": overrides.pauses(of(schemas.Pause, SHOOT["pause"], OF_KUBECTL), NOW),
     "leases that the last probe could not read are no numbers of now": listed(examples.UNREACHABLE)
-    + shoots.detailed(answers.of(Shoot, examples.UNREACHABLE), NOW)[3:5],
+    + shoots.detailed(answers.of(schemas.Shoot, examples.UNREACHABLE), NOW)[3:5],
     "what an older server does not say is shown as nothing": listed({"namespace": "a"}),
     "in endpoint mode the table has no leases": listed(HEALTHY | BY_PATHS),
     "one shoot has all that is known": detailed(SHOOT),
@@ -96,56 +84,60 @@ VIEWS = {
     "in endpoint mode the paths are judged, and there are no leases": detailed(SHOOT, **BY_PATHS),
     "nodes say whether they count": shoots.nodes(
         of(
-            Node,
+            schemas.Node,
             examples.NODE,
             {"name": "node-2", "candidate": None, "reason": "NotRead", "lease": "Missing"},
         )
     ),
     "the history names a dependent once": shoots.history(
         of(
-            HistoryEntry,
+            schemas.HistoryEntry,
             examples.ENTRY,
             examples.ENTRY | {"message": "Deployment/kube-controller-manager was scaled down"},
         )
     ),
-    "operations are a table": operations.listed(of(Operation, FAILED), NOW + 60),
-    "one operation is step by step": operations.detailed(answers.of(Operation, FAILED), NOW + 60),
+    "operations are a table": operations.listed(of(schemas.Operation, FAILED), NOW + 60),
+    "one operation is step by step": operations.detailed(
+        answers.of(schemas.Operation, FAILED), NOW + 60
+    ),
     "a plan is level by level, and says how to do exactly that": operations.planned(
-        answers.of(Plan, examples.PLAN)
+        answers.of(schemas.Plan, examples.PLAN)
     ),
     "services are a table of their newest recoveries": weeders.listed(
-        of(Weeder, examples.WEEDER, NEVER | {"ready": False}), LATER
+        of(schemas.Weeder, examples.WEEDER, NEVER | {"ready": False}), LATER
     ),
     "one service has each pod, and why others were left": weeders.detailed(
-        answers.of(Weeder, examples.WEEDER), LATER
+        answers.of(schemas.Weeder, examples.WEEDER), LATER
     ),
-    "a service that never came back says so": weeders.detailed(answers.of(Weeder, NEVER), NOW),
+    "a service that never came back says so": weeders.detailed(
+        answers.of(schemas.Weeder, NEVER), NOW
+    ),
     "a recovery that was begun says until when": weeders.begun(
-        "a/b", answers.of(Recovery, RECOVERY), LATER
+        "a/b", answers.of(schemas.Recovery, RECOVERY), LATER
     ),
     "a process says who leads, and what deserves a look": process.told(
-        answers.of(Status, STATUS), NOW
+        answers.of(schemas.Status, STATUS), NOW
     ),
     "a standby does not know the shoots, and a dry run says what it is": process.told(
-        answers.of(Status, STANDBY), NOW
+        answers.of(schemas.Status, STANDBY), NOW
     )[:4],
     "wide tables say more of each": [
-        *shoots.listed(of(Shoot, SHOOT), NOW, wide=True),
-        *operations.listed(of(Operation, FAILED), NOW + 60, wide=True),
-        *weeders.listed(of(Weeder, examples.WEEDER, NEVER), LATER, wide=True),
+        *shoots.listed(of(schemas.Shoot, SHOOT), NOW, wide=True),
+        *operations.listed(of(schemas.Operation, FAILED), NOW + 60, wide=True),
+        *weeders.listed(of(schemas.Weeder, examples.WEEDER, NEVER), LATER, wide=True),
     ],
     "attempts are a table, and it is said since when": process.attempts(
-        answers.of(AuditList, ATTEMPTS)
+        answers.of(schemas.AuditList, ATTEMPTS)
     ),
     "where there is nothing that is said": [
         *listed(),
         *shoots.nodes([]),
         *shoots.history([]),
         *operations.listed([], NOW),
-        *operations.planned(answers.of(Plan, {})),
+        *operations.planned(answers.of(schemas.Plan, {})),
         *weeders.listed([], NOW),
-        *process.told(answers.of(Status, STANDBY | {"counts": {"Healthy": 0}}), NOW)[3:4],
-        *process.attempts(answers.of(AuditList, {})),
+        *process.told(answers.of(schemas.Status, STANDBY | {"counts": {"Healthy": 0}}), NOW)[3:4],
+        *process.attempts(answers.of(schemas.AuditList, {})),
     ],
     "events are a line each": told(
         ("shoot", SHOOT),
@@ -191,11 +183,15 @@ def test_control_characters_are_shown_in_no_view():
     shoot |= {"pause": PAUSE | {"reason": nasty, "author": nasty}}
     shoot |= {"endpointProbes": [CANARY | probe | {"target": target}]}
     shoot |= {"gates": [GATE | dict.fromkeys(("name", "message", "state"), nasty)]}
-    run = answers.of(Operation, examples.operation(reason=nasty, message=nasty, author=nasty))
+    run = answers.of(
+        schemas.Operation, examples.operation(reason=nasty, message=nasty, author=nasty)
+    )
     lines = [
         *listed(shoot),
         *detailed(shoot),
-        *shoots.history(of(HistoryEntry, examples.ENTRY | {"message": nasty, "resource": nasty})),
+        *shoots.history(
+            of(schemas.HistoryEntry, examples.ENTRY | {"message": nasty, "resource": nasty})
+        ),
         *operations.listed([run], NOW),
         *operations.detailed(run, NOW),
         *told((nasty, {}), ("shoot", shoot)),

@@ -4,25 +4,12 @@ import asyncio
 import threading
 
 import pytest
-from structlog.testing import capture_logs
 
-from app.core.clock import Clock
 from app.core.limits import Backoff
-from app.core.tasks import SharedLoopDied, Tasks, in_daemon_thread, tell
+from app.core.tasks import SharedLoopDied, in_daemon_thread, tell
 from app.prober.controller import KeyQueue
 
-
-@pytest.fixture
-def lines():
-    with capture_logs() as found:
-        yield found
-
-
-@pytest.fixture
-async def tasks(lines):
-    found = Tasks(Clock.of_loop())
-    yield found
-    await found.stop()
+pytestmark = pytest.mark.usefixtures("lines")
 
 
 async def forever():
@@ -102,8 +89,7 @@ async def test_a_runner_that_returns_is_done(tasks):
     await tasks.kept(end, "probe", lambda _error: None)
 
 
-async def test_stop_ends_every_task_and_the_wait_for_a_death():
-    tasks = Tasks(Clock.of_loop())
+async def test_stop_ends_every_task_and_the_wait_for_a_death(tasks):
     running = [tasks.shared(forever, "a"), tasks.once(forever, "b")]
     waiting = asyncio.ensure_future(tasks.died())
     await asyncio.sleep(0)

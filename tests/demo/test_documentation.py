@@ -4,16 +4,8 @@ import re
 from pathlib import Path
 
 from app.core.config.yaml_file import keys_of
+from app.simulation.scenarios import scenario
 from app.simulation.scenarios.actions import ACTIONS
-from app.simulation.scenarios.scenario import (
-    Part,
-    Scenario,
-    Scene,
-    Zone,
-    built_in,
-    find_scenario,
-    parse_scenario,
-)
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/demo.md").read_text()
 
@@ -26,10 +18,10 @@ def table(heading):
 
 
 def test_the_table_of_keys_has_exactly_those_that_are_read():
-    expected = set(keys_of(Scenario))
-    expected |= {f"shoots[].{key}" for key in keys_of(Part)}
-    expected |= {f"shoots[].zones[].{key}" for key in keys_of(Zone)}
-    expected |= {f"scenes[].{key}" for key in keys_of(Scene)}
+    expected = set(keys_of(scenario.Scenario))
+    expected |= {f"shoots[].{key}" for key in keys_of(scenario.Part)}
+    expected |= {f"shoots[].zones[].{key}" for key in keys_of(scenario.Zone)}
+    expected |= {f"scenes[].{key}" for key in keys_of(scenario.Scene)}
     assert set(table("key | value | default | meaning")) == expected
 
 
@@ -45,18 +37,18 @@ def test_the_table_of_actions_has_each_with_its_options_and_its_words():
 def test_the_story_is_told_scene_by_scene():
     rows = table("scene | what happens | what the watchdog does")
     assert list(rows) == [
-        str(number) for number, _ in enumerate(find_scenario("story", 30).scenes, start=1)
+        str(number) for number, _ in enumerate(scenario.find_scenario("story", 30).scenes, start=1)
     ]
 
 
 def test_the_example_is_a_scenario():
     example = DOCUMENT.split("```yaml\n", 1)[1].split("```", 1)[0]
-    assert len(parse_scenario(example, "example", 30).scenes) == 3
+    assert len(scenario.parse_scenario(example, "example", 30).scenes) == 3
 
 
 def test_every_built_in_scenario_is_named():
     assert all(
         f"`{name}`" in DOCUMENT or f"--scenario {name}" in DOCUMENT
-        for name in built_in()
+        for name in scenario.built_in()
         if name != "story"
     )

@@ -2,12 +2,12 @@
 
 import ast
 import json
-import subprocess
 import sys
 
 import pytest
 
 from tests.demo.test_program import ROOT
+from tests.support.programs import ended
 
 DOCUMENT = ROOT / "docs" / "openapi.json"
 
@@ -24,14 +24,9 @@ def client(tmp_path_factory):
         "--config=config.yaml",
         "--fail-on-warning",
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "openapi_python_client", "generate", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
+    return folder, ended(
+        sys.executable, "-m", "openapi_python_client", "generate", *words, cwd=folder
     )
-    return folder, done
 
 
 def test_it_is_generated_without_a_warning(client):

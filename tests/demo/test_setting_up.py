@@ -2,12 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.support.programs import ended, write_program
 
 pytestmark = [
     pytest.mark.looptime(False),
@@ -20,17 +19,11 @@ def make(folder, pip):
     """Sets up a virtual environment whose `python -m pip` is this shell script."""
     python = folder / "venv/bin/python"
     python.parent.mkdir(parents=True)
-    python.write_text(f"#!/bin/sh\n{pip}\n")
-    python.chmod(0o755)
+    write_program(python, pip)
     stamp = folder / "venv/.installed"
-    return subprocess.run(
-        ["make", "--no-print-directory", f"VENV={folder}/venv", f"PYTHON={sys.executable}", stamp],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = [f"VENV={folder}/venv", f"PYTHON={sys.executable}"]
+    path = {"PATH": os.environ["PATH"]}
+    return ended("make", "--no-print-directory", *variables, stamp, env=path)
 
 
 def test_whatever_pip_says_it_is_one_line(tmp_path):

@@ -4,8 +4,6 @@ import json
 import os
 import re
 import shutil
-import ssl
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page
-from tests.support.certs import Authority
+from tests.support.certs import Authority, server_context
+from tests.support.programs import ended, write_program
 
 pytestmark = [
     pytest.mark.looptime(False),
@@ -57,12 +56,9 @@ class Handler(BaseHTTPRequestHandler):
 def served(tmp_path) -> Iterator[tuple[Server, Server]]:
     """The API with the certificate of its Service, the metrics without TLS, and the files that the page names."""
     authority = Authority.create("test")
-    pair = authority.server([NAME])
-    (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
     (tmp_path / "ca.crt").write_bytes(authority.pem)
     (tmp_path / "scraper-token").write_text("of-a-scraper\n")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "pair.pem")
+    context = server_context(authority.server([NAME]))
     api, metrics = Server(), Server()
     api.socket = context.wrap_socket(api.socket, server_side=True)
     threads = [threading.Thread(target=each.serve_forever) for each in (api, metrics)]
@@ -81,29 +77,17 @@ def variables() -> str:
     return "\n".join(line.text for line in PAGE.shell_lines if line.text.startswith("export DWD_"))
 
 
-def ask(folder, api, metrics, line) -> subprocess.CompletedProcess[str]:
+def ask(folder, api, metrics, line):
     """Types the line after what the page sets; the forwarded port is the server's own."""
-    kubectl = folder / "kubectl"
     forwarding = f"Forwarding from 127.0.0.1:{api.server_port} -> 8080"
     made = json.dumps({"status": {"token": "of-a-caller", "userInfo": {"username": "alice"}}})
-    kubectl.write_text(
-        f"#!/bin/sh\n[ $1 = port-forward ] || {{ echo '{made}'; exit; }}\n"
-        f"echo '{forwarding}'\nexec sleep 30\n"
-    )
-    kubectl.chmod(0o755)
+    token = f"[ $1 = port-forward ] || {{ echo '{made}'; exit; }}"
+    write_program(folder / "kubectl", f"{token}\necho '{forwarding}'\nexec sleep 30")
     line = line.replace("localhost:9643", f"localhost:{metrics.server_port}")
     line = re.sub(r"^dwd\b", f"{sys.executable} -m app", line)
     found = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     found |= {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        ["bash", "-c", f"{variables()}\n{line}"],
-        check=False,
-        cwd=folder,
-        env=found,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return ended("bash", "-c", f"{variables()}\n{line}", cwd=folder, env=found)
 
 
 def test_the_api_is_asked_by_the_name_on_its_certificate_with_the_callers_token(served, tmp_path):

@@ -3,11 +3,11 @@
 import json
 import os
 import shutil
-import subprocess
 
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.support.programs import ended
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("bash", "jq"))), reason="the script is written for bash and jq"
@@ -48,15 +48,8 @@ def run(folder, *words, before=None, after=None, operations=(), limit=300):
     for number, each in enumerate(operations, 1):
         (folder / f"operations.{number}").write_text(json.dumps(each))
     (folder / "calls").touch()
-    done = subprocess.run(
-        [ROOT / "hack/bring-back", *words],
-        cwd=folder,
-        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LIMIT": str(limit)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+    found = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LIMIT": str(limit)}
+    done = ended(ROOT / "hack/bring-back", *words, cwd=folder, env=found)
     return done.returncode, done.stderr, (folder / "calls").read_text().splitlines()
 
 
@@ -101,10 +94,7 @@ def test_with_force_it_scales_up_what_still_looks_cut_off(tmp_path):
 def test_resume_ends_the_pause_and_every_hold_and_nothing_else(tmp_path):
     before = shoots("shoot--a--one", held=["shoot--a--held"])
     code, _, calls = run(tmp_path, "--resume", before=before)
-    assert (code, calls) == (
-        0,
-        ["resume --all", "shoots -o json", "resume shoot--a--held --hold"],
-    )
+    assert (code, calls) == (0, ["resume --all", "shoots -o json", "resume shoot--a--held --hold"])
 
 
 @pytest.mark.parametrize("words", [[], ["--force"], ["--reason"], ["--reason", ""], ["--what"]])

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -10,21 +9,14 @@ from typing import Final
 import pytest
 import yaml
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.support.programs import ROOT, ended, printed
 
 PLANTED: Final = yaml.safe_load(Path(__file__).with_name("planted_imports.yaml").read_text())
 IMPORTS: Final = [each for imports in PLANTED.values() for each in imports.items()]
 
 
 def lint(root: Path) -> str:
-    run = subprocess.run(
-        [Path(sys.executable).parent / "lint-imports", "--no-cache"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=80,
-        check=False,
-    )
+    run = ended(Path(sys.executable).parent / "lint-imports", "--no-cache", cwd=root)
     return run.stdout + run.stderr
 
 
@@ -68,7 +60,4 @@ def test_the_program_loads_nothing_of_the_simulation():
         "import sys, app.main\n"
         "print(*[name for name in sys.modules if name.startswith('app.simulation')])"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert found.stdout.split() == []
+    assert printed(sys.executable, "-c", script).split() == []

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.weeding import WeederPolicy
 from tests.docs.pages import DOCS, ROOT, Page
 from tests.e2e import gardener, objects
+from tests.support.programs import printed
 
 PAGE = Page(DOCS / "migrate.md")
 BLOCKS = [found.text for language, found in PAGE.blocks if language == "yaml"]
@@ -189,22 +189,9 @@ def rehearsed(role):
     """What the commands of the page make of Gardener's Deployment."""
     block = next(found.text for _, found in PAGE.blocks if "dwd-rehearsal-$role" in found.text)
     program = block.split('--arg name "dwd-rehearsal-$role" \'', 1)[1].split("' | kubectl", 1)[0]
-    arguments = [
-        "--arg",
-        "image",
-        "registry.example.org/dependency-watchdog:0.1.0",
-        "--arg",
-        "name",
-        f"dwd-rehearsal-{role}",
-    ]
-    done = subprocess.run(
-        ["jq", *arguments, program],
-        input=json.dumps(deployment(role)),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    image = ("--arg", "image", "registry.example.org/dependency-watchdog:0.1.0")
+    name = ("--arg", "name", f"dwd-rehearsal-{role}")
+    return json.loads(printed("jq", *image, *name, program, input=json.dumps(deployment(role))))
 
 
 def deployment(role):

@@ -10,24 +10,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from app.core.model.instants import rfc3339
+from tests.e2e import pair
 from tests.e2e.landscape import PROBER
 from tests.e2e.objects import CA, KCM, MCM
-from tests.e2e.pair import (
-    BACK_WITHIN,
-    CHANCE,
-    LEASE,
-    NODES_CUT_AFTER,
-    RETRY,
-    Kept,
-    lease_path,
-)
 from tests.e2e.program import Program, quick
 from tests.e2e.proxies import HttpProxy, TcpProxy
 from tests.e2e.worlds import World
 
 COUNTS: Mapping[str, int] = {KCM: 3, MCM: 2, CA: 1}
 CLOCKS_APART = 300.0
-FOLLOWED = LEASE + RETRY
+FOLLOWED = pair.LEASE + pair.RETRY
 """Seconds from the death of a leader to its successor."""
 AT_ONCE = 2.0
 SLOW_P50, SLOW_P99 = 2.0, 10.0
@@ -43,7 +35,7 @@ class Cast:
         self.tokens: dict[str, str] = {}
         self.held = AsyncExitStack()
         """What a fault has begun, and `back` ends."""
-        self.both = Kept()
+        self.both = pair.Kept()
         self.leader: Program
         """Who leads when the fault begins."""
 
@@ -64,7 +56,7 @@ class Cast:
             words = self.stage.programs[-1].child.command
             at = words.index("app")
             words[at : at + 1] = ["tests.e2e.clock_ahead", str(CLOCKS_APART)]
-        self.both = Kept(*self.stage.programs)
+        self.both = pair.Kept(*self.stage.programs)
 
 
 @asynccontextmanager
@@ -119,12 +111,12 @@ async def heal(cast: Cast) -> None:
 
 
 async def delete_lease(cast: Cast) -> None:
-    await cast.seed.api.delete(lease_path(cast.stage))
+    await cast.seed.api.delete(pair.lease_path(cast.stage))
 
 
 async def edit_lease(cast: Cast, **spec: str | int) -> None:
     """Somebody writes into it, as the administrator."""
-    await cast.seed.api.patch(lease_path(cast.stage), {"spec": spec})
+    await cast.seed.api.patch(pair.lease_path(cast.stage), {"spec": spec})
 
 
 async def give_to_a_stranger(cast: Cast) -> None:
@@ -170,7 +162,7 @@ async def slow(cast: Cast) -> None:
     """Each answer takes what a log-normal distribution says."""
     proxy = HttpProxy(cast.seed.url, cast.seed.authority)
     spread = math.log(SLOW_P99 / SLOW_P50) / _Z99
-    proxy.delay = partial(CHANCE.lognormvariate, math.log(SLOW_P50), spread)
+    proxy.delay = partial(pair.CHANCE.lognormvariate, math.log(SLOW_P50), spread)
     await proxy.start()
     cast.held.push_async_callback(proxy.stop)
     for each in cast.ways:
@@ -197,7 +189,7 @@ class Kind:
     """What the goal counts from: the `fault`, the `return` of what was away, or when the outage could be `known`."""
     known_after: tuple[float, float] | None = None
     """Seconds from the fault to when the outage can be known; None: the nodes are cut `cut_after` the fault."""
-    cut_after: float = NODES_CUT_AFTER
+    cut_after: float = pair.NODES_CUT_AFTER
     by_another: bool = False
     """Whether the goal is for the one that did not lead."""
     look: float = 8.0
@@ -229,7 +221,7 @@ KINDS = {
         cut_both,
         heal,
         lasts=(25.0, 40.0),
-        goal=BACK_WITHIN,
+        goal=pair.BACK_WITHIN,
         since="return",
     ),
     "lease-deleted": Kind(
@@ -238,7 +230,7 @@ KINDS = {
         goal=AT_ONCE,
         since="known",
         known_after=AT_THE_SAME_TIME,
-        sure=RETRY,
+        sure=pair.RETRY,
     ),
     "lease-edited": Kind(
         "the Lease edited: renewed an hour ago, for a second",
@@ -246,20 +238,20 @@ KINDS = {
         goal=AT_ONCE,
         since="known",
         known_after=AT_THE_SAME_TIME,
-        sure=RETRY,
+        sure=pair.RETRY,
     ),
     "lease-stranger": Kind(
         "the Lease held by a stranger, who never renews it",
         give_to_a_stranger,
         known_after=(0.0, 7.0),
-        sure=RETRY,
+        sure=pair.RETRY,
     ),
     "etcd": Kind(
         "etcd of the seed ended for 30 s",
         end_storage,
         start_storage,
         lasts=(30.0, 30.0),
-        goal=BACK_WITHIN,
+        goal=pair.BACK_WITHIN,
         since="return",
     ),
     "server": Kind(
@@ -267,7 +259,7 @@ KINDS = {
         end_server,
         start_another_server,
         lasts=(5.0, 15.0),
-        goal=BACK_WITHIN,
+        goal=pair.BACK_WITHIN,
         since="return",
     ),
     "clocks": Kind(

@@ -11,6 +11,7 @@ import yaml
 
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import API_VERSION
+from tests.support.kubeconfigs import kubeconfig_of
 
 Json = dict[str, Any]
 
@@ -108,18 +109,8 @@ def kubeconfig(name: str, server: str, ca: bytes, token: str | None) -> str:
     """As gardenlet writes it: everything named alike; an empty user until the token is there."""
     user = {} if token is None else {"token": token}
     bundle = base64.b64encode(ca).decode()
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": name,
-            "clusters": [
-                {"name": name, "cluster": {"certificate-authority-data": bundle, "server": server}}
-            ],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "users": [{"name": name, "user": user}],
-        }
-    )
+    cluster = {"certificate-authority-data": bundle, "server": server}
+    return json.dumps(kubeconfig_of(name, cluster, user))
 
 
 def secret(config: str) -> Json:

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 from aiohttp import web
 
-from app.core.tls import load_chain
 from tests.e2e.processes import free_port
-from tests.support.certs import Authority
+from tests.support.certs import Authority, server_context
 
 _CHUNK = 256 * 1024
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -198,8 +197,7 @@ class HttpProxy:
         """Listens."""
         trusted = ssl.create_default_context(cadata=self._authority.pem.decode())
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusted, limit=0))
-        pair, context = self._authority.server(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        load_chain(context, pair.certificate + pair.key)
+        context = server_context(self._authority.server())
         server = web.Server(self._answer, handler_cancellation=True, access_log=None)
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(server, "127.0.0.1", self.port, ssl=context)

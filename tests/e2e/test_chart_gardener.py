@@ -8,20 +8,9 @@ from contextlib import asynccontextmanager
 from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
 from tests.chart.rendering import CHART
-from tests.e2e import gardener, weeder_objects
+from tests.e2e import chart_world, gardener, weeder_objects
 from tests.e2e.api import deployments
 from tests.e2e.apiclient import ApiClient
-from tests.e2e.chart_world import (
-    RELEASE,
-    Caller,
-    Helm,
-    InstalledWorld,
-    annotations_of,
-    assert_exact,
-    installed_world,
-    quick,
-    rbac_refusals,
-)
 from tests.e2e.gardener import GARDEN, WEEDER
 from tests.e2e.landscape import PROBER
 from tests.e2e.objects import CA, GROUP, KCM, LEASE, MCM
@@ -41,7 +30,7 @@ NOT_GRANTED = {
 
 @scenario()
 async def test_the_image_is_swapped_and_swapped_back(stage: Stage) -> None:
-    async with installed_world(stage) as world:
+    async with chart_world.installed_world(stage) as world:
         quick = gardener.prober_settings(interval="5s", mcm_delay="2s")
         await gardener.deploy(world.api, quick, weeder_objects.settings())
         await the_original_was_here(world)
@@ -58,7 +47,7 @@ async def test_the_image_is_swapped_and_swapped_back(stage: Stage) -> None:
         await back_to_the_original(world, prober, weeder)
 
 
-async def the_original_was_here(world: InstalledWorld) -> None:
+async def the_original_was_here(world: chart_world.InstalledWorld) -> None:
     """It leaves its saved counts on the Deployments for ever, and a Lease that has run out."""
     for name in (KCM, MCM, CA):
         await world.shoot.annotate(name, {ann.REPLICAS: "1"})
@@ -73,11 +62,13 @@ async def the_original_was_here(world: InstalledWorld) -> None:
     await world.api.create(LEASES, {"metadata": {"name": LEASE}, "spec": spec})
 
 
-async def nothing_else_was_refused(world: InstalledWorld, prober: Pod, weeder: Pod) -> None:
+async def nothing_else_was_refused(
+    world: chart_world.InstalledWorld, prober: Pod, weeder: Pod
+) -> None:
     """Save what Gardener does not grant, and what is off for that is told."""
     assert await prober.metric("dwd_feature_off", feature="scalerequests") == 1
     for account, pod in {PROBER: prober, WEEDER: weeder}.items():
-        refused = rbac_refusals(world.requests(account, GARDEN))
+        refused = chart_world.rbac_refusals(world.requests(account, GARDEN))
         assert refused <= NOT_GRANTED, refused
         for feature in ("pauses", "events", "token-review", "api"):
             assert await pod.metric("dwd_feature_off", feature=feature) == 1, (account, feature)
@@ -86,13 +77,13 @@ async def nothing_else_was_refused(world: InstalledWorld, prober: Pod, weeder: P
         assert not any(missing), account
 
 
-async def back_to_the_original(world: InstalledWorld, prober: Pod, weeder: Pod) -> None:
+async def back_to_the_original(world: chart_world.InstalledWorld, prober: Pod, weeder: Pod) -> None:
     """In the middle of a protection: what it needs to end it is there, in its own words, and its Lease is free."""
     await world.stage.outage(within=40)
     assert (await prober.delete(), await weeder.delete()) == (0, 0)
     await gardener.swap(world.api, gardener.ORIGINAL)
     for item in await world.api.items(deployments(world.shoot.namespace)):
-        found = annotations_of(item)
+        found = chart_world.annotations_of(item)
         assert item["spec"]["replicas"] == 0
         assert found[ann.REPLICAS] == "1", "what it scales back to"
         assert ann.MELTDOWN in found, "what keeps gardenlet away, and what it removes"
@@ -111,12 +102,12 @@ async def test_the_chart_beside_the_original_stands_by_until_that_is_gone(stage:
 
     Then its weeder weeds, and takes pauses, with exactly its rights.
     """
-    async with installed_world(stage) as world:
+    async with chart_world.installed_world(stage) as world:
         await gardener.deploy(world.api, gardener.prober_settings(), weeder_objects.settings())
-        helm = Helm(world, "helm4")
-        refused = await helm.refusal("install", RELEASE, str(CHART))
+        helm = chart_world.Helm(world, "helm4")
+        refused = await helm.refusal("install", chart_world.RELEASE, str(CHART))
         assert "cannot be imported into the current release" in refused, "the names are taken"
-        await helm("install", BESIDE, str(CHART), values=quick())
+        await helm("install", BESIDE, str(CHART), values=chart_world.quick())
         async with original(world):
             ours = await world.node.run(GARDEN, f"{BESIDE}-prober")
             weeder = await world.node.run(GARDEN, f"{BESIDE}-weeder")
@@ -130,12 +121,12 @@ async def test_the_chart_beside_the_original_stands_by_until_that_is_gone(stage:
         await world.weeded(WEEDED)
         await the_weeder_takes_pauses_itself(world, weeder)
         asked = world.requests(f"{BESIDE}-weeder", GARDEN)
-        await assert_exact(world.api, f"{BESIDE}-weeder", GARDEN, asked)
+        await chart_world.assert_exact(world.api, f"{BESIDE}-weeder", GARDEN, asked)
 
 
-async def the_weeder_takes_pauses_itself(world: InstalledWorld, weeder: Pod) -> None:
+async def the_weeder_takes_pauses_itself(world: chart_world.InstalledWorld, weeder: Pod) -> None:
     """With the API inside of the pod only nobody can tell it where the prober is."""
-    token = (await Caller.admin(world, release=BESIDE)).token
+    token = (await chart_world.Caller.admin(world, release=BESIDE)).token
     client = ApiClient(f"http://127.0.0.1:{weeder.port(8080)}", token=token)
     why = {"reason": "a proof", "force": True}  # it cannot know whether the shoot is protected
     path = f"shoots/{WEEDED}/pause"
@@ -146,7 +137,7 @@ async def the_weeder_takes_pauses_itself(world: InstalledWorld, weeder: Pod) -> 
 
 
 @asynccontextmanager
-async def original(world: InstalledWorld) -> AsyncIterator[None]:
+async def original(world: chart_world.InstalledWorld) -> AsyncIterator[None]:
     """Holds the Lease, and does nothing else."""
     name = "dependency-watchdog-prober-6f7d5c7c9-x2x4k_2f0c"
 

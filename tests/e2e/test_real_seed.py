@@ -13,7 +13,7 @@ from typing import Self
 
 import aiohttp
 
-from tests.e2e import objects
+from tests.e2e import objects, worlds
 from tests.e2e.api import CLUSTERS, Json, deployments, secrets
 from tests.e2e.landscape import Shoot
 from tests.e2e.objects import CA, KCM, MCM
@@ -21,16 +21,6 @@ from tests.e2e.parallel import scenario
 from tests.e2e.processes import eventually
 from tests.e2e.program import PATIENT, Program, config, gardener_dependents, quick
 from tests.e2e.stage import Stage
-from tests.e2e.worlds import (
-    World,
-    crowd,
-    forget_peak,
-    own_seed,
-    renewed_leases,
-    resident,
-    resident_at_most,
-    watches_are_well,
-)
 
 WATCHES_BACK = 20.0
 """Seconds from the return of an API server that was away for some seconds."""
@@ -94,10 +84,10 @@ async def test_what_happened_while_all_watches_expired_is_found_and_acted_on(out
     No shoot vanishes that is still there, and nothing is scaled. Within 20 s every change is known: a Cluster that is
     gone, one that hibernates, one that is new, a Secret without its token, and the count that an outage then saves.
     """
-    async with own_seed(outer) as world:
+    async with worlds.own_seed(outer) as world:
         stage, shoot, seed = world.stage, world.stage.shoot, world.stage.seed
         await shoot.build(grace=16, duration=16)
-        gone, asleep, locked = await crowd(seed.api, stage.plane, 3, shoot.nodes)
+        gone, asleep, locked = await worlds.crowd(seed.api, stage.plane, 3, shoot.nodes)
         came = "shoot--crowd--new"
         prober = await stage.healthy(quick(), **PATIENT)
         async with never_missing(prober, {shoot.namespace, asleep, locked}):
@@ -114,7 +104,7 @@ async def test_what_happened_while_all_watches_expired_is_found_and_acted_on(out
 
             await eventually(known, "all changes are known", within=WATCHES_BACK)
             stage.figure(f"410 of all watches: all is known {time.time() - back:.1f} s after")
-            await eventually(lambda: watches_are_well(prober), "watches go on", within=10)
+            await eventually(lambda: worlds.watches_are_well(prober), "watches go on", within=10)
         assert await prober.metric("dwd_watch_restarts_total", reason="Expired") == 8
         asked = stage.requests_to_seed(back)
         lists = Counter(each.resource for each in asked if each.verb == "list" and each.code == 200)
@@ -132,7 +122,7 @@ CROWD = 298
 class BigSeed:
     """A seed of 300 shoots: a crowd, one that is protected, and the one that the stage acts on."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: worlds.World) -> None:
         self.stage = world.stage
         self.seed = world.stage.seed
         self._crowded = world.neighbour
@@ -142,7 +132,7 @@ class BigSeed:
         """Creates all of it, in bulk."""
         began = time.time()
         nodes = ["c-0", "c-1", "c-2"]
-        self.names = await crowd(self.seed.api, self._crowded, CROWD, nodes)
+        self.names = await worlds.crowd(self.seed.api, self._crowded, CROWD, nodes)
         self.stage.figure(f"{CROWD} shoots created in {time.time() - began:.0f} s")
         await self.protected.build(nodes=5, named="p", grace=16, duration=16)
         await self.stage.shoot.build(nodes=5, named="o", grace=16, duration=16)
@@ -187,12 +177,12 @@ class BigSeed:
         async def known() -> bool:
             resized = (await shown(prober, grown))[1] == [2, 2, 2]
             asleep = (await shown(prober, sleeper))[0] == "NotProbed"
-            return resized and asleep and await watches_are_well(prober)
+            return resized and asleep and await worlds.watches_are_well(prober)
 
         await eventually(known, "all watches are back", within=WATCHES_BACK)
         self.stage.figure(
             f"300 shoots, API server away for {back - gone:.1f} s: watches back "
-            f"{time.time() - back:.1f} s after, {resident(prober):.0f} MiB"
+            f"{time.time() - back:.1f} s after, {worlds.resident(prober):.0f} MiB"
         )
 
     async def outage_while_away(self) -> float:
@@ -214,13 +204,13 @@ async def test_a_seed_of_300_shoots_restarts_and_only_an_outage_is_written(outer
     outage that could be known while the server was down is protected within 7 s of its return.
     """
     async with AsyncExitStack() as stack:
-        world = await stack.enter_async_context(own_seed(outer, neighbour=True))
-        await stack.enter_async_context(renewed_leases(world.neighbour, "c-", 3))
+        world = await stack.enter_async_context(worlds.own_seed(outer, neighbour=True))
+        await stack.enter_async_context(worlds.renewed_leases(world.neighbour, "c-", 3))
         big, stage = await stack.enter_async_context(BigSeed(world)), world.stage
         prober = await big.watched()
         before, writes = await big.of_protected(), len(stage.writes())
-        steady = resident(prober)
-        forget_peak(prober)
+        steady = worlds.resident(prober)
+        worlds.forget_peak(prober)
         await big.restart(prober, kill=False)
         await big.restart(prober, kill=True)
         assert len(stage.writes()) == writes
@@ -231,9 +221,11 @@ async def test_a_seed_of_300_shoots_restarts_and_only_an_outage_is_written(outer
         stage.figure(f"outage while the API server was away: protected {protected:.1f} s after")
         assert protected <= 7
         assert {each.namespace for each in done} == {stage.shoot.namespace}
-        await eventually(lambda: watches_are_well(prober), "watches go on", within=WATCHES_BACK)
+        await eventually(
+            lambda: worlds.watches_are_well(prober), "watches go on", within=WATCHES_BACK
+        )
         assert await big.of_protected() == before
-        peak = resident_at_most(prober)
+        peak = worlds.resident_at_most(prober)
         stage.figure(f"300 shoots, 3 restarts: {steady:.0f} MiB before, {peak:.0f} MiB at most")
         assert peak <= 1.2 * steady
 
@@ -244,7 +236,7 @@ async def test_a_seed_of_300_shoots_restarts_and_only_an_outage_is_written(outer
 @scenario(limit=300)
 async def test_a_seed_of_2_seconds_a_request_keeps_its_leader_and_protects(outer: Stage) -> None:
     """Every write takes 2 s longer, our Lease's too; what it sends is as early as ever, and it is sent once."""
-    async with own_seed(outer) as world:
+    async with worlds.own_seed(outer) as world:
         stage = world.stage
         await stage.shoot.build(grace=16, duration=16)
         prober = await stage.healthy(quick())

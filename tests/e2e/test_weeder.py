@@ -11,12 +11,7 @@ from tests.e2e.processes import eventually
 from tests.e2e.program import PATIENT, SHORT_LEASE, Program
 from tests.e2e.stage import Stage
 from tests.e2e.weeder_actors import Place, Uids, until_there
-from tests.e2e.weeder_stage import (
-    SLOWLY,
-    WeederSeed,
-    recoveries,
-    weeding,
-)
+from tests.e2e.weeder_stage import SLOWLY, WeederSeed, recoveries, weeding
 
 OWNERS, EACH = 10, 5
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.programs import ended
+
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 RUN_IN = CHECKOUT / "hack" / "image" / "run-in"
 PYTHON = "/usr/local/bin/python"
@@ -22,13 +24,7 @@ class Image:
 
     def run(self, *command: str, mounts: Mapping[str, Path] | None = None) -> "Ended":
         """Runs a command to its end."""
-        done = subprocess.run(
-            _started_with(self.root, command, mounts or {}, {}),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
+        done = ended(*_started_with(self.root, command, mounts or {}, {}))
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def python(self, code: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.image.container import CHECKOUT
+from tests.support.programs import ended, write_program
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -38,9 +39,7 @@ class Workshop:
 
     def step(self, name: str, text: str) -> None:
         """A stand-in of hack/image/fetch or hack/image/assemble."""
-        path = self.folder / "hack/image" / name
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
+        write_program(self.folder / "hack/image" / name, text)
 
     def environment(self, **variables: str) -> dict[str, str]:
         """Of a run: git looks no further up."""
@@ -55,14 +54,8 @@ class Workshop:
         self, *words: str, engine: str = "27.3.1", commit: Mapping[str, str] = COMMIT, **more: str
     ) -> "subprocess.CompletedProcess[str]":
         """Runs it with a docker engine of that version, none where that is empty; the sources are of that commit."""
-        return subprocess.run(
-            [self.folder / "hack/image/build", *words],
-            env=self.environment(ENGINE=engine, **commit, **more),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=20,
-        )
+        environment = self.environment(ENGINE=engine, **commit, **more)
+        return ended(self.folder / "hack/image/build", *words, env=environment)
 
     def told(self, builder: str) -> list[str]:
         """What the stand-in was told, but the questions about itself."""

@@ -14,6 +14,7 @@ from app.core.ports import Permission
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.notices import ScalingNotice
 from app.prober.rules.candidates import Candidacy
+from tests.api import fakes
 from tests.api.facts import (
     KCM,
     NOW,
@@ -33,15 +34,6 @@ from tests.api.facts import (
     run,
     service,
 )
-from tests.api.fakes import (
-    FakeEndpoints,
-    FakeFlows,
-    FakeOverrides,
-    FakeProcess,
-    FakeShoots,
-    FakeWeeders,
-    context,
-)
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202eesrever\u2066 "
 LONG = "x" * 10_000
@@ -57,7 +49,7 @@ def nodes():
 
 
 def facts(**more):
-    shoots, audit = FakeShoots(), AuditLog(lambda: NOW)
+    shoots, audit = fakes.FakeShoots(), AuditLog(lambda: NOW)
     leases = (
         judgement("node-0"),
         judgement(HOSTILE, LeaseState.EXPIRED, NOW - 60, offset=3600.0),
@@ -73,19 +65,19 @@ def facts(**more):
     shoots.add(healthy(NAMES[0]), protected(NAMES[1]), hostile, not_probed(NAMES[3]))
     for name in NAMES:
         shoots.past.note(ScalingNotice(name, NOW - 5, HOSTILE, HOSTILE + LONG))
-    overrides = FakeOverrides()
+    overrides = fakes.FakeOverrides()
     overrides.add(
         pause(of=NAMES[2], reason=HOSTILE + LONG, author=HOSTILE, seconds=900),
         pause(of=NAMES[2], name=LONG_NAME, reason=LONG, author=HOSTILE, seconds=600),
         request(of=NAMES[2], operation=HOSTILE, reason=HOSTILE, author=LONG),
     )
-    runs = FakeFlows()
+    runs = fakes.FakeFlows()
     step = RunStep(KCM, 0, StepPhase.FAILED, HOSTILE + LONG, NOW, NOW, NOW, 1, 0)
     for number, name in enumerate(NAMES[1:3]):
         said = {"reason": HOSTILE + LONG, "author": HOSTILE, "message": HOSTILE, "steps": (step,)}
         over = {} if number else {"phase": OperationPhase.FAILED, "ended": NOW}
         runs.add(run(f"op-{number}", namespace=name, created=NOW - 60, **said | over))
-    weeders = FakeWeeders()
+    weeders = fakes.FakeWeeders()
     gone = deleted(HOSTILE, owner=OWNER._replace(name=HOSTILE), container=HOSTILE)
     spared = KeptPod(LONG[:253], NOW, KeepReason.NOT_WAITING, HOSTILE + LONG)
     for name in NAMES[1:3]:
@@ -100,20 +92,20 @@ def facts(**more):
     who: dict[str, Any] = {"caller": HOSTILE, "claimed": HOSTILE, "namespace": NAMES[2]}
     denied = attempt(status=409, problem="urn:x:conflict", after={"reason": LONG}, **what, **who)
     audit.note(replace(denied, path=f"/api/v1/shoots/{HOSTILE}/pause"))
-    endpoints = FakeEndpoints()
+    endpoints = fakes.FakeEndpoints()
     for name in NAMES[1:3]:
         endpoints.found[name] = (
             endpoint(HOSTILE[:60], container(HOSTILE), message=HOSTILE + LONG),
         )
         endpoints.closing[name] = (gate(HOSTILE[:60], GateReason.FAILING, message=HOSTILE),)
-    process = FakeProcess(
+    process = fakes.FakeProcess(
         loops=(Loop.PROBER, Loop.WEEDER),
         missing=[Permission("list", "", HOSTILE, "")],
         warnings=[ConfigWarning(HOSTILE, HOSTILE, 3)],
         unconfigured=[HOSTILE],
         off={"events": HOSTILE},
     )
-    return context(
+    return fakes.context(
         shoots,
         process,
         weeders,

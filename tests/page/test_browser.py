@@ -6,17 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.api.facts import (
-    POLICY,
-    healthy,
-    protected,
-)
-from tests.api.fakes import (
-    FakeProcess,
-    FakeShoots,
-    application,
-    context,
-)
+from tests.api.facts import POLICY, healthy, protected
+from tests.api.fakes import FakeProcess, FakeShoots, application, context
 from tests.api.serving import served
 from tests.page.facts import HOSTILE, LONG, NAMES, facts
 

@@ -14,13 +14,10 @@ VirtualTime = Callable[[], AbstractContextManager[None]]
 
 
 @pytest.fixture
-async def lab() -> AsyncIterator[Lab]:
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
+async def lab(tasks: Tasks, clock: Clock) -> AsyncIterator[Lab]:
     made = Lab(tasks, clock)
     yield made
     await made.close()
-    await tasks.stop()
 
 
 @pytest.fixture

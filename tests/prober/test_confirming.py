@@ -117,9 +117,7 @@ async def recurring(lab, turn):
     return harness, harness.told(VerdictReason.LEASES_EXPIRED)[-1].at - good
 
 
-async def test_a_verdict_down_with_nothing_to_write_does_not_act_on_what_a_late_answer_brings(
-    lab,
-):
+async def test_a_verdict_down_with_nothing_to_write_does_not_act_on_what_a_late_answer_brings(lab):
     """KCM's scale-up is on its way when the verdict turns: it lands, and only a confirmed verdict takes it down."""
     harness, known = await recurring(lab, turn=90.0)
     await harness.kill()

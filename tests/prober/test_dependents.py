@@ -5,16 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.errors import (
-    ClusterError,
-    Conflict,
-    Forbidden,
-    NotFound,
-    Refused,
-    Throttled,
-    Unreachable,
-    VersionChanged,
-)
+from app.core import errors
 from app.core.model import workloads
 from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest
@@ -102,7 +93,7 @@ async def test_sizes_that_only_scale_knows_are_read_and_the_version_stays_that_o
 
 
 async def test_a_read_that_fails_is_the_error_of_all(harness, dependents):
-    with harness.faults.seed_down(), pytest.raises(ClusterError):
+    with harness.faults.seed_down(), pytest.raises(errors.ClusterError):
         await dependents.live(SHOOT)
 
 
@@ -179,7 +170,7 @@ async def test_where_there_is_nothing_to_do_nothing_is_written_or_told(
 
 async def test_at_0_it_is_refused_without_force(harness, dependents):
     harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
-    with pytest.raises(Refused, match=r"is at 0 and would stay there.* use force$"):
+    with pytest.raises(errors.Refused, match=r"is at 0 and would stay there.* use force$"):
         await dependents.set_ignored(order())
     assert not harness.writes(KCM)
     await dependents.set_ignored(order(force=True))
@@ -197,7 +188,7 @@ async def test_what_is_ignored_at_0_already_needs_no_force(harness, dependents):
 @pytest.mark.parametrize("ignored", [True, False])
 async def test_what_does_not_exist_is_not_found(harness, dependents, ignored):
     harness.world.delete(SHOOT, CA)
-    with pytest.raises(NotFound, match="has no dependent Deployment/cluster-autoscaler"):
+    with pytest.raises(errors.NotFound, match="has no dependent Deployment/cluster-autoscaler"):
         await dependents.set_ignored(order(CA, ignored=ignored))
 
 
@@ -205,13 +196,13 @@ async def test_what_is_not_configured_is_not_found_and_not_even_read(harness):
     others = tuple(each for each in GARDENER.dependents if each.ref != CA)
     policy = replace(GARDENER, dependents=others)
     found = Dependents(replace(harness.environment, policy=policy))
-    with pytest.raises(NotFound):
+    with pytest.raises(errors.NotFound):
         await found.set_ignored(order(CA))
     assert annotation(harness, CA) is None
 
 
 async def test_a_missing_right_is_told_and_nothing_is_so(harness, dependents):
-    with harness.faults.patch_forbidden(), pytest.raises(Forbidden):
+    with harness.faults.patch_forbidden(), pytest.raises(errors.Forbidden):
         await dependents.set_ignored(order())
     assert annotation(harness) is None
     assert not harness.told("OverrideSet")
@@ -231,7 +222,7 @@ async def test_the_etag_of_the_resource_and_that_of_all_are_accepted(harness, de
 
 @pytest.mark.parametrize("tag", ['"x", "y"', "", "x"])
 async def test_another_etag_is_refused(harness, dependents, tag):
-    with pytest.raises(VersionChanged, match="is not what If-Match names"):
+    with pytest.raises(errors.VersionChanged, match="is not what If-Match names"):
         await dependents.set_ignored(order(if_match=tag))
     assert annotation(harness) is None
 
@@ -239,7 +230,7 @@ async def test_another_etag_is_refused(harness, dependents, tag):
 async def test_the_etag_of_all_is_old_when_another_resource_has_changed(harness, dependents):
     views = await dependents.live(SHOOT)
     harness.world.patch(SHOOT, MCM, {"spec": {"replicas": 3}})
-    with pytest.raises(VersionChanged):
+    with pytest.raises(errors.VersionChanged):
         await dependents.set_ignored(order(if_match=workloads.list_etag(views)))
     await dependents.set_ignored(order(if_match=workloads.resource_etag(views[KCM])))
     assert annotation(harness) == "true"
@@ -262,7 +253,7 @@ async def test_a_conflict_is_judged_anew_once(harness):
 
 async def test_a_second_conflict_is_told(harness):
     found, seed = racing(harness, before=lambda n: label(harness, n))
-    with pytest.raises(Conflict):
+    with pytest.raises(errors.Conflict):
         await found.set_ignored(order())
     assert annotation(harness) is None
     assert seed.patches == 2
@@ -277,7 +268,7 @@ async def test_who_names_what_he_saw_is_told_when_that_changes_before_the_write(
         harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 1 + number}})
 
     found, seed = racing(harness, before=scale)
-    with pytest.raises(VersionChanged):
+    with pytest.raises(errors.VersionChanged):
         await found.set_ignored(order(if_match=tag))
     assert annotation(harness) is None
     assert seed.patches == 1
@@ -289,7 +280,7 @@ async def test_one_that_goes_to_0_between_check_and_write_is_refused(harness):
             harness.world.patch(SHOOT, KCM, {"spec": {"replicas": 0}})
 
     found, seed = racing(harness, before=at_zero)
-    with pytest.raises(Refused):
+    with pytest.raises(errors.Refused):
         await found.set_ignored(order())
     assert annotation(harness) is None
     assert seed.patches == 1
@@ -299,7 +290,7 @@ async def test_a_write_whose_answer_is_lost_counts_where_it_was_done(harness):
     def lost(number):
         raise errors_after[number]
 
-    errors_after = {1: Unreachable("cut")}
+    errors_after = {1: errors.Unreachable("cut")}
     found, seed = racing(harness, after=lost)
     _, after = await found.set_ignored(order())
     assert after.annotations[ann.IGNORE_SCALING] == "true"
@@ -309,7 +300,7 @@ async def test_a_write_whose_answer_is_lost_counts_where_it_was_done(harness):
 
 async def test_a_write_whose_answer_is_lost_and_that_was_not_done_fails(harness, dependents):
     trouble = Trouble(error_rate=1.0, verbs=frozenset({"patch"}))
-    with harness.faults.seed_trouble(trouble), pytest.raises(ClusterError):
+    with harness.faults.seed_trouble(trouble), pytest.raises(errors.ClusterError):
         await dependents.set_ignored(order())
     assert annotation(harness) is None
     assert not harness.told("OverrideSet")
@@ -328,7 +319,7 @@ class Budgeted:
     def __init__(self, harness, left=1_000):
         self._seed, self._clock, self.left = harness.environment.seed, harness.clock, left
         self.spare, self.normal, self.in_flight, self.most = 0, 0, 0, 0
-        self.error = Throttled("not sent: the request budget for the seed is used up")
+        self.error = errors.Throttled("not sent: the request budget for the seed is used up")
 
     def __getattr__(self, name):
         return getattr(self._seed, name)
@@ -379,9 +370,7 @@ async def test_a_probe_waits_for_the_budget_a_moment(budgeted):
     assert seed.spare == len(WITH_ETCD) + 1  # what was read is not read again
 
 
-async def test_where_nothing_is_left_no_probe_waits_for_long_and_a_write_does_not_care(
-    budgeted,
-):
+async def test_where_nothing_is_left_no_probe_waits_for_long_and_a_write_does_not_care(budgeted):
     dependents, seed, harness = budgeted
     seed.left = 0
     began = harness.now
@@ -390,14 +379,14 @@ async def test_where_nothing_is_left_no_probe_waits_for_long_and_a_write_does_no
     assert harness.now - began < 1
     assert seed.normal == len(WITH_ETCD) + 1
     found = await asyncio.gather(*probes, return_exceptions=True)
-    assert {type(each) for each in found} == {Throttled}
+    assert {type(each) for each in found} == {errors.Throttled}
     assert harness.now - began < PATIENCE + 3
 
 
 async def test_a_seed_that_asks_for_a_pause_gets_it(budgeted):
     dependents, seed, harness = budgeted
-    seed.left, seed.error = 0, Throttled("slow down", status=429, retry_after=7.0)
+    seed.left, seed.error = 0, errors.Throttled("slow down", status=429, retry_after=7.0)
     began = harness.now
-    with pytest.raises(Throttled, match="slow down"):
+    with pytest.raises(errors.Throttled, match="slow down"):
         await dependents.live(SHOOT)
     assert harness.now - began < 1

@@ -112,10 +112,7 @@ async def test_what_a_gate_holds_back_as_well_is_not_unprotected_because_of_peop
     await operator.pause()
     with operator.faults.path_cut(SHOOT):
         await operator.until(lambda: operator.decision().would_be is Verdict.SCALE_DOWN)
-        assert (operator.state(), operator.reason()) == (
-            ShootState.SUSPECT,
-            VerdictReason.PAUSED,
-        )
+        assert (operator.state(), operator.reason()) == (ShootState.SUSPECT, VerdictReason.PAUSED)
         gate.open()
         await operator.run(6)
         assert operator.state() is ShootState.UNPROTECTED

@@ -5,7 +5,6 @@ import itertools
 from contextlib import AsyncExitStack
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.fair_queue import TokenQueue
@@ -16,14 +15,9 @@ from app.simulation.traffic import Trouble
 from tests.support.doubles import HookedConnector
 from tests.support.harness import KCM, SHOOT
 
+pytestmark = pytest.mark.usefixtures("lines")
+
 OTHER = "shoot--local--b"
-
-
-@pytest.fixture(autouse=True)
-def logs():
-    """What is logged; a rendered traceback would cost a second of real time each."""
-    with capture_logs() as entries:
-        yield entries
 
 
 class BrokenConnector(HookedConnector):
@@ -48,7 +42,7 @@ async def broken(lab, error):
 
 
 async def test_a_runner_that_fails_unexpectedly_is_failing_and_started_again_1_s_doubling_to_60(
-    lab, logs
+    lab, lines
 ):
     harness, connector = await broken(lab, ValueError("a bug"))
     await harness.run(320)
@@ -58,7 +52,7 @@ async def test_a_runner_that_fails_unexpectedly_is_failing_and_started_again_1_s
     assert harness.state() is ShootState.FAILING
     assert harness.reason() is VerdictReason.INTERNAL_ERROR
     assert len(harness.told("RunnerFailed")) == len(tries)
-    failures = [entry for entry in logs if entry["event"] == "runner failed"]
+    failures = [entry for entry in lines if entry["event"] == "runner failed"]
     assert len(failures) == len(tries)
     assert all(entry["exc_info"] for entry in failures), "with its traceback"
 

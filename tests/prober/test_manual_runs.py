@@ -10,7 +10,7 @@ import pytest
 from app.core import errors
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import VerdictReason
-from app.core.model.scaling_runs import OperationPhase, StepPhase, Trigger
+from app.core.model.scaling_runs import OperationPhase, ScalingRunStatus, StepPhase, Trigger
 from app.simulation.traffic import Host, Trouble
 from tests.prober.people import DOWN, UP, with_operator
 from tests.support.harness import CA, KCM, MCM, SHOOT, changed
@@ -204,13 +204,26 @@ async def test_an_automatic_run_gives_way(slow):
     with slow.faults.path_cut(SHOOT):
         await slow.until(lambda: slow.writes(MCM))
         began = await slow.scale(UP, force=True)
-        ended = await slow.ended(began.id)
-        assert ended.phase is OperationPhase.DONE
+        assert (await slow.ended(began.id)).phase is OperationPhase.DONE
         await slow.run(90)
         assert slow.replicas() == (1, 1, 1)
         assert not slow.writes(KCM)
     automatic = [each for each in slow.prober.scaling_runs.operations() if each.author is None]
     assert automatic[0].phase is OperationPhase.CANCELLED
+
+
+async def test_an_order_ends_the_automatic_run_also_where_no_hold_has_done_so(slow):
+    scaler = slow.prober.registry.scaler(SHOOT)
+    ended: list[ScalingRunStatus] = []
+    scaler.subscribe(ended.append)
+    with slow.faults.path_cut(SHOOT):
+        await slow.until(lambda: slow.writes(MCM))
+        asked = (Trigger.MANUAL, OperationPhase.PENDING, slow.now)
+        scaler.order(ScalingRunStatus("op-1", SHOOT, UP, *asked))
+        await slow.until(lambda: ended, within=1)
+    (automatic,) = ended
+    assert (automatic.trigger, automatic.phase) == (Trigger.AUTO, OperationPhase.CANCELLED)
+    assert automatic.message == "a manual scaling run begins (op-1)"
 
 
 async def test_it_waits_for_a_request_of_the_automatic_one_that_was_sent(operator):
@@ -255,16 +268,14 @@ async def test_who_cancels_waits_2_s_at_most_for_the_answer_to_a_request_that_wa
 
 async def test_one_that_waits_for_an_automatic_one_can_be_cancelled_too(operator):
     async with behind_an_automatic_one(operator) as began:
-        waiting = operator.prober.scaling_runs.operation(began.id)
-        assert waiting is not None
+        waiting = operator.operation(began.id)
         assert (waiting.phase, waiting.message) == (
             OperationPhase.PENDING,
             "it waits for the end of the current one",
         )
         answer = await operator.prober.scaling_runs.cancel(began.id, by="bob")
         assert answer.phase is OperationPhase.CANCELLED
-        found = operator.prober.scaling_runs.operation(began.id)
-        assert found is not None
+        found = operator.operation(began.id)
         assert (found.phase, found.direction, found.namespace) == (
             OperationPhase.CANCELLED,
             UP,
@@ -417,14 +428,13 @@ async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(o
 @pytest.mark.parametrize("every", [1.5, 4.9])
 async def test_probes_that_are_asked_for_bring_no_threshold_nearer(lab, every):
     operator = await with_operator(lab, failure_threshold=4)
-    harness = operator
-    with harness.faults.path_cut(SHOOT):
-        await harness.until(lambda: harness.reason() is VerdictReason.COUNTING)
-        first = harness.now
-        while not harness.writes():
-            harness.prober.scaling_runs.probe_now(SHOOT)
-            await harness.run(every)
-    assert harness.writes()[0].at - first >= 15.0  # 3 more probes that count, 5 s apart
+    with operator.faults.path_cut(SHOOT):
+        await operator.until(lambda: operator.reason() is VerdictReason.COUNTING)
+        first = operator.now
+        while not operator.writes():
+            operator.prober.scaling_runs.probe_now(SHOOT)
+            await operator.run(every)
+    assert operator.writes()[0].at - first >= 15.0  # 3 more probes that count, 5 s apart
 
 
 async def test_probe_now_looks_at_once_and_reads_nodes(lab):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from structlog.testing import capture_logs
 
 from app.core.metrics import Format, Metrics
 from app.core.reporting.event_writer import EventWriter
@@ -62,12 +61,6 @@ class Records:
                 if (sample.name, sample.labels) == (name, labels):
                     return sample.value
         return None
-
-
-@pytest.fixture
-def lines():
-    with capture_logs() as found:
-        yield found
 
 
 @pytest.fixture

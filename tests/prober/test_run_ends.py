@@ -130,15 +130,6 @@ async def test_lost_leadership_ends_a_run_and_its_waits_at_once(harness, again):
         assert harness.replicas() == (1, 1, 1)
 
 
-async def test_no_write_starts_after_leadership_was_lost_in_a_run_downwards(lab):
-    harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=3)))
-    with harness.faults.path_cut(SHOOT):
-        await harness.until(lambda: harness.writes(MCM))
-        harness.leadership.become(leading=False)
-        await harness.run(120)
-        assert not harness.writes(KCM)
-
-
 async def test_a_hold_makes_the_next_write_wait_and_a_confirmed_verdict_lets_it_go(lab):
     harness = await lab.healthy(dependents=changed(KCM, scale_down=ScalePolicy(1, initial_delay=6)))
     with harness.faults.path_cut(SHOOT):
@@ -233,9 +224,7 @@ async def test_scale_ups_that_were_ended_while_they_waited_keep_no_other_one_wai
     await harness.until(lambda: harness.world.replicas(SHOOT, KCM) == 1, within=20)
 
 
-async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(
-    lab,
-):
+async def test_a_run_that_waited_for_the_other_one_writes_nothing_while_the_verdict_is_a_hold(lab):
     harness = await lab.healthy(dependents=SLOW_MCM_UP)
     faults = harness.faults
     await down_and_up_again(harness)

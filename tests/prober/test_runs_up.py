@@ -102,9 +102,7 @@ async def test_an_outage_that_recurs_while_a_scale_up_waits_is_protected_again(l
     assert harness.now - again == pytest.approx(95.0, abs=0.5)
 
 
-async def test_a_verdict_down_starts_the_delays_of_the_way_up_anew_even_with_nothing_to_write(
-    lab,
-):
+async def test_a_verdict_down_starts_the_delays_of_the_way_up_anew_even_with_nothing_to_write(lab):
     slow = changed(KCM, scale_up=ScalePolicy(0, initial_delay=60.0))
     harness = await lab.healthy(dependents=slow)
     await harness.survive_an_outage()
@@ -150,10 +148,7 @@ async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):
 async def test_a_watch_and_a_seed_that_are_both_silent_only_hold_up_the_way_up(harness):
     await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, KCM))
-    with (
-        harness.faults.watch_stalled(Watched.DEPENDENTS),
-        harness.faults.seed_errors(),
-    ):
+    with harness.faults.watch_stalled(Watched.DEPENDENTS), harness.faults.seed_errors():
         await harness.run(25)
         assert not harness.told("ScalingFailed")
     await harness.until(lambda: harness.replicas() == (1, 1, 1), within=90)

@@ -234,8 +234,7 @@ async def test_a_down_that_failed_holds(operator):
     with operator.faults.seed_trouble(forbidden):
         operator.request("Down")
         assert (await operator.done())["phase"] == "Failed"
-    held = operator.hold()
-    assert held is not None
+    assert operator.hold() is not None
     with operator.faults.path_cut(SHOOT):
         await operator.run(60)
         assert operator.reason() is VerdictReason.HELD
@@ -323,7 +322,7 @@ async def test_an_unexpected_error_of_a_request_is_reported_and_it_is_looked_at_
     assert operator.replicas() == (0, 0, 0)
 
 
-async def test_an_unexpected_error_of_a_run_ends_it_and_its_request(operator, monkeypatch):
+async def test_an_unexpected_error_of_a_run_ends_it_and_its_request(operator, monkeypatch, lines):
     plan, levels = ScalingRun._plan, itertools.count(1)
 
     def fails_at_the_second_level(run, dependents):
@@ -332,10 +331,9 @@ async def test_an_unexpected_error_of_a_run_ends_it_and_its_request(operator, mo
         return plan(run, dependents)
 
     monkeypatch.setattr(ScalingRun, "_plan", fails_at_the_second_level)
-    with capture_logs() as logged:
-        uid = operator.request("Down", hold="1m")
-        ended = await operator.ended(uid, within=60)
+    uid = operator.request("Down", hold="1m")
+    ended = await operator.ended(uid, within=60)
     assert ended.phase is OperationPhase.CANCELLED
     assert "RuntimeError" in ended.message
-    assert [each for each in logged if each["event"] == "scaling run failed"]
+    assert [each for each in lines if each["event"] == "scaling run failed"]
     await operator.until(lambda: operator.replicas() == (1, 1, 1), within=300)

@@ -113,11 +113,17 @@ async def test_a_stale_watch_of_dependents_is_never_needed(lab):
         assert harness.world.requests.live(Host.SEED, "patch") == 3
 
 
-@pytest.mark.parametrize("how", ["hibernated", "deleted", "migrating", "cluster_gone"])
-async def test_a_shoot_that_is_no_longer_probed_is_not_scaled_though_the_watch_has_not_heard(
-    lab, how
+@pytest.mark.parametrize(
+    ("watch", "how"),
+    [
+        *(("clusters", how) for how in ("hibernated", "deleted", "migrating", "cluster_gone")),
+        ("secrets", "kubeconfig_absent"),
+    ],
+)
+async def test_what_ends_probing_or_makes_it_impossible_counts_though_the_watch_has_not_heard(
+    lab, watch, how
 ):
-    harness = await stale(lab, "clusters")
+    harness = await stale(lab, watch)
     getattr(harness.faults, how)(SHOOT)
     with harness.faults.path_cut(SHOOT):
         await harness.run(90)
@@ -143,15 +149,6 @@ async def test_a_kubeconfig_that_has_changed_unheard_is_used_at_once(lab):
     with harness.faults.path_cut(SHOOT):
         await harness.until(lambda: harness.writes(MCM))
         assert not [n for n in harness.notices if n.reason == VerdictReason.SEED_STALE]
-
-
-async def test_a_kubeconfig_that_has_gone_unheard_holds_a_scale_down(lab):
-    harness = await stale(lab, "secrets")
-    harness.faults.kubeconfig_absent(SHOOT)
-    with harness.faults.path_cut(SHOOT):
-        await harness.run(90)
-        assert not harness.writes()
-        assert harness.reason() is VerdictReason.SEED_STALE
 
 
 async def test_from_stale_machines_no_node_is_taken_to_have_none(lab):

@@ -70,10 +70,7 @@ async def test_a_shoot_that_people_keep_from_being_protected_and_that_loses_ever
         assert (
             operator.condition("LeasesRenewed").status,
             operator.condition("LeasesRenewed").reason,
-        ) == (
-            "Unknown",
-            "NoCandidates",
-        )
+        ) == ("Unknown", "NoCandidates")
         assert operator.prober.registry.summaries() == [status.summary]
         assert not operator.writes(KCM)
     await operator.until(lambda: operator.state() is ShootState.HEALTHY, within=600)
@@ -141,18 +138,12 @@ async def test_a_few_late_nodes_are_no_renewed_leases(lab):
         assert (
             operator.condition("LeasesRenewed").status,
             operator.condition("LeasesRenewed").reason,
-        ) == (
-            "False",
-            "SomeLeasesExpired",
-        )
+        ) == ("False", "SomeLeasesExpired")
 
 
 async def test_scaling_that_fails_is_the_reason_of_a_shoot_that_fails_because_of_it(operator):
     forbidden = Trouble(forbidden=True, verbs=frozenset({"patch"}))
-    with (
-        operator.faults.seed_trouble(forbidden),
-        operator.faults.path_cut(SHOOT),
-    ):
+    with operator.faults.seed_trouble(forbidden), operator.faults.path_cut(SHOOT):
         await operator.until(lambda: operator.state() is ShootState.FAILING)
         status = operator.status()
         assert status.reason == "ScalingFailed"

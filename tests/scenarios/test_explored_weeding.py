@@ -4,9 +4,7 @@ CI plays many more worlds, and every fifth boundary, beside these: what is here 
 """
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +14,13 @@ from bench.exploration.line import Boundary
 from bench.exploration.strikes import How
 from bench.exploration.weeder import boundaries, draws, plants
 from bench.exploration.weeder.facts import backoff_left
+from tests.support.programs import printed
 
 pytestmark = pytest.mark.timeout(900)  # dozens of worlds, and CI leaves them what others do not use
 
 SEED = 1
 WORLDS = 4
 TRIES = 30
-ROOT = Path(__file__).parents[2]
 CASES = boundaries.cases()
 KILLS = [number for number, case in enumerate(CASES) if case.how is How.KILL]
 FOUND_IN = {
@@ -95,16 +93,13 @@ def test_everything_that_can_happen_to_pods_and_their_watches_is_drawn():
 def test_a_seed_gives_the_same_log_of_weeding_byte_by_byte_in_every_process():
     options = ["--kind", "weeder", "--seed", "1", "--world", "1", "--log"]
     logs = [
-        subprocess.run(
-            [sys.executable, "-m", "bench.explore", *options],
-            cwd=ROOT,
+        printed(
+            *(sys.executable, "-m", "bench.explore", *options),
             env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
+        )
         for seed in ("1", "2")
     ]
-    assert logs[0].count(b"\n") > 300
+    assert logs[0].count("\n") > 300
     assert logs[0] == logs[1]
 
 

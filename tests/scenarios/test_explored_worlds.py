@@ -6,9 +6,7 @@ worlds in which they find nothing.
 """
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,18 +15,12 @@ from app.core.tasks import Tasks
 from app.simulation.builders import World
 from app.simulation.definitions import Rejected
 from bench import explore
-from bench.exploration import (
-    boundaries,
-    draws,
-    operators,
-    path_draws,
-    path_plants,
-    plants,
-)
+from bench.exploration import boundaries, draws, operators, path_draws, path_plants, plants
 from bench.exploration import recipe as recipes
 from bench.exploration.line import Boundary
 from bench.exploration.strikes import How
 from bench.exploration.weeder import draws as weeder_draws
+from tests.support.programs import printed
 
 pytestmark = pytest.mark.timeout(900)  # dozens of worlds, and CI leaves them what others do not use
 
@@ -36,7 +28,6 @@ SEED = 1
 NOW = 1_800_000_000.0
 HOUR = "2027-01-15T08:00:00Z"
 SHOOT = "shoot--world--a"
-ROOT = Path(__file__).parents[2]
 FOUND_IN = {
     "no-confirmation": 0,
     "saved-count-overwritten": 0,
@@ -158,17 +149,8 @@ async def test_what_people_get_wrong_in_the_worlds_is_truly_refused(kind, spec):
 @pytest.mark.parametrize("world", ["5", "15"])
 def test_a_seed_gives_the_same_log_byte_by_byte_in_every_process(world):
     command = [sys.executable, "-m", "bench.explore", "--seed", "1", "--world", world, "--log"]
-    logs = [
-        subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert logs[0].count(b"\n") > 1000
+    logs = [printed(*command, env={**os.environ, "PYTHONHASHSEED": seed}) for seed in ("1", "2")]
+    assert logs[0].count("\n") > 1000
     assert logs[0] == logs[1]
 
 

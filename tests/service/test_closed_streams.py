@@ -10,18 +10,12 @@ import pytest
 
 from tests.e2e.processes import Child, eventually, free_port
 from tests.service.lives import get
+from tests.support.kubeconfigs import kubeconfig_of
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 ROOT = Path(__file__).parents[2]
-NOWHERE = {
-    "apiVersion": "v1",
-    "kind": "Config",
-    "current-context": "x",
-    "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
-    "users": [{"name": "x", "user": {"token": "t"}}],
-    "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-}
+NOWHERE = kubeconfig_of("x", {"server": "http://127.0.0.1:1"}, {"token": "t"})
 
 
 @pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-", "2>/dev/full"])

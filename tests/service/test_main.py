@@ -209,28 +209,18 @@ def on_seed(process, tmp_path):
 
 @pytest.fixture
 def prober(on_seed, prober_file):
-    def begin(seed, *flags):
-        return on_seed(seed, "prober", f"--config-file={prober_file}", *flags)
-
-    return begin
+    return lambda seed, *flags: on_seed(seed, "prober", f"--config-file={prober_file}", *flags)
 
 
 @pytest.fixture
 def weeder(on_seed, weeder_file):
-    def begin(seed, *flags):
-        return on_seed(seed, "weeder", f"--config-file={weeder_file}", *flags)
-
-    return begin
+    return lambda seed, *flags: on_seed(seed, "weeder", f"--config-file={weeder_file}", *flags)
 
 
 @pytest.fixture
 def serve(on_seed, prober_file, weeder_file):
     files = (f"--prober-config-file={prober_file}", f"--weeder-config-file={weeder_file}")
-
-    def begin(seed, *flags):
-        return on_seed(seed, "serve", *files, *flags)
-
-    return begin
+    return lambda seed, *flags: on_seed(seed, "serve", *files, *flags)
 
 
 async def status_of(found):

@@ -1,9 +1,7 @@
 """The program as the system starts and ends it: signals, exit codes, and what it leaves to read."""
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,13 +12,13 @@ from app import main as composition
 from app.core.errors import WatchdogError
 from app.core.tasks import SharedLoopDied
 from tests.service.lives import life
+from tests.support.programs import ROOT, ended, printed
 
 pytestmark = [
     pytest.mark.looptime(False),
     pytest.mark.blocking,  # the start of a process: files are read before anything else runs
 ]
 
-ROOT = Path(__file__).parent.parent.parent
 FREE = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]
 PROBER_FILE = str(ROOT / "config" / "prober.yaml")
 WEEDER_FILE = str(ROOT / "config" / "weeder.yaml")
@@ -37,8 +35,8 @@ WEEDER_FILE = str(ROOT / "config" / "weeder.yaml")
 def test_what_cannot_be_printed_ends_in_one_line_and_no_traceback(redirection, said):
     line = f"sleep 0.2; exec {sys.executable} -m app version"
     shell = ["bash", "-c", f"set -o pipefail; ({line}) {redirection}"]
-    ended = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", said)
+    done = ended(*shell)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +84,7 @@ def test_it_opens_as_many_files_as_the_hard_limit_allows():
         "async def work(): print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])",
         "program._run(work())",
     ]
-    command = [sys.executable, "-c", "\n".join(lines)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.stdout == "4096\n", ended.stderr
+    assert printed(sys.executable, "-c", "\n".join(lines)) == "4096\n"
 
 
 @pytest.mark.parametrize("missing", ["app.simulation", "cryptography"])

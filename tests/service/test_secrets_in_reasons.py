@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.model.weeding import ServiceKey
 from tests.core.kube.server import until
@@ -77,43 +76,37 @@ def assert_told_clean(places, *, kept):
         assert CLEAN in places[name], name
 
 
-async def test_a_secret_in_a_reason_of_a_call_is_in_no_record_of_it():
-    with capture_logs() as lines:
-        async with living(loops=BOTH) as found:
-            await until(lambda: found.service.prober.prober.registry.status(SHOOT))
-            told, weeder = Told(found), found.service.weeder.weeder.controller
-            await until(lambda: weeder.status(ServiceKey(SHOOT, SERVICE)))
-            listening = asyncio.ensure_future(told.listen())
-            await until(lambda: told.places["stream"])
-            await decide(told)
-            await until(lambda: "held until" in told.places["stream"])
-            await until(
-                lambda: any(each.reason == "ScaleRequestSucceeded" for each in told.notices)
-            )
-            await until(lambda: sum(CLEAN in each.message for each in told.notices) > 3)
-            places = await told.look()
-        await listening
+async def test_a_secret_in_a_reason_of_a_call_is_in_no_record_of_it(lines):
+    async with living(loops=BOTH) as found:
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        told, weeder = Told(found), found.service.weeder.weeder.controller
+        await until(lambda: weeder.status(ServiceKey(SHOOT, SERVICE)))
+        listening = asyncio.ensure_future(told.listen())
+        await until(lambda: told.places["stream"])
+        await decide(told)
+        await until(lambda: "held until" in told.places["stream"])
+        await until(lambda: any(each.reason == "ScaleRequestSucceeded" for each in told.notices))
+        await until(lambda: sum(CLEAN in each.message for each in told.notices) > 3)
+        places = await told.look()
+    await listening
     places["log"] = repr(lines)
     kept = {"answers", "stream", "notices", "objects", "log", f"{_SHOOT}/history"}
     assert_told_clean(places, kept=kept | {"/api/v1/audit", "/api/v1/operations", _SERVICE})
 
 
-async def test_a_secret_that_kubectl_wrote_stays_where_it_was_written():
-    with capture_logs() as lines:
-        async with living(loops=BOTH) as found:
-            await until(lambda: found.service.prober.prober.registry.status(SHOOT))
-            told = Told(found)
-            for where in (SHOOT, "garden"):
-                fields = {"reason": REASON, "author": "bob", "scope": "scaleDown"}
-                found.world.people.create("Pause", where, "mine", **fields)
-            fields = {"reason": REASON, "author": JWT, "direction": "Down"}
-            found.world.people.create("ScaleRequest", SHOOT, "mine", **fields)
-            await until(lambda: sum(each.reason == "PauseStarted" for each in told.notices) > 1)
-            await until(
-                lambda: any(each.reason == "ScaleRequestSucceeded" for each in told.notices)
-            )
-            assert (await ask(found, "DELETE", f"{_SHOOT}/pauses/mine"))[0] == 204
-            places = await told.look()
+async def test_a_secret_that_kubectl_wrote_stays_where_it_was_written(lines):
+    async with living(loops=BOTH) as found:
+        await until(lambda: found.service.prober.prober.registry.status(SHOOT))
+        told = Told(found)
+        for where in (SHOOT, "garden"):
+            fields = {"reason": REASON, "author": "bob", "scope": "scaleDown"}
+            found.world.people.create("Pause", where, "mine", **fields)
+        fields = {"reason": REASON, "author": JWT, "direction": "Down"}
+        found.world.people.create("ScaleRequest", SHOOT, "mine", **fields)
+        await until(lambda: sum(each.reason == "PauseStarted" for each in told.notices) > 1)
+        await until(lambda: any(each.reason == "ScaleRequestSucceeded" for each in told.notices))
+        assert (await ask(found, "DELETE", f"{_SHOOT}/pauses/mine"))[0] == 204
+        places = await told.look()
     places["log"] = repr(lines)
     del places["objects"]
     assert_told_clean(places, kept={"notices", "log", f"{_SHOOT}/history", "/api/v1/audit"})

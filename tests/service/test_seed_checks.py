@@ -5,14 +5,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Unreachable
 from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderSlice
 from app.core.metrics import Metrics
 from app.core.ports import Permission
-from app.core.tasks import Tasks
 from app.service.parts import Rights
 from app.service.selfview import MeltdownScan, PermissionCheck
 
@@ -21,6 +19,8 @@ OTHER_PATCH = Permission("patch", "apps", "deployments", "cluster-autoscaler")
 EVENTS = Permission("create", "events.k8s.io", "events", feature="events")
 UPDATE = Permission("update", "discovery.k8s.io", "endpointslices", feature="leader-address")
 NEEDED = (PATCH, OTHER_PATCH, EVENTS, UPDATE)
+
+pytestmark = pytest.mark.usefixtures("lines")
 
 
 class Seed:
@@ -44,19 +44,6 @@ class Seed:
         if self.fails is not None:
             raise self.fails
         return answer
-
-
-@pytest.fixture
-def lines():
-    with capture_logs() as found:
-        yield found
-
-
-@pytest.fixture
-async def tasks(lines):
-    found = Tasks(Clock.of_loop())
-    yield found
-    await found.stop()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import socket
 from types import SimpleNamespace
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.errors import ConfigWarning, Forbidden
 from app.core.ports import Permission
@@ -15,7 +14,7 @@ from app.core.web.serving import AddressUnavailable
 from tests.core.kube.server import until
 from tests.service.lives import SERVERS, life, listens, living
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = [pytest.mark.looptime(False), pytest.mark.usefixtures("lines")]
 
 WARNING = ConfigWarning("probeTimeout", "is longer than probeInterval", 7)
 PATCH = Permission("patch", "apps", "deployments", "kube-controller-manager")
@@ -52,12 +51,6 @@ class Sink:
 
 async def refuse():
     raise Forbidden("may not list deployments")
-
-
-@pytest.fixture(autouse=True)
-def lines():
-    with capture_logs() as found:
-        yield found
 
 
 PORTS = [("health", "/livez"), ("metrics", "/metrics"), ("API", "/api/v1/status")]

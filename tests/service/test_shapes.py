@@ -4,23 +4,16 @@ import asyncio
 import json
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.model.weeding import Cause, ServiceKey
 from tests.core.kube.server import until
 from tests.service.lives import BOTH, PROBER, SERVERS, SERVICE, WEEDER, listens, living
 from tests.support.harness import SHOOT
 
-pytestmark = pytest.mark.looptime(False)
+pytestmark = [pytest.mark.looptime(False), pytest.mark.usefixtures("lines")]
 
 SHAPES = pytest.mark.parametrize("loops", [PROBER, WEEDER, BOTH], ids=" and ".join)
 KEY = ServiceKey(SHOOT, SERVICE)
-
-
-@pytest.fixture(autouse=True)
-def lines():
-    with capture_logs() as found:
-        yield found
 
 
 async def ready(found):

@@ -4,7 +4,6 @@ import asyncio
 from random import Random
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
@@ -16,28 +15,13 @@ from app.simulation.process import SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
-from tests.service.lives import (
-    BOTH,
-    FLOW_LIMIT,
-    PROBER,
-    SERVICE,
-    WEEDER,
-    WEEDING,
-    WHOLE,
-    Leaving,
-    life,
-    stopped,
-)
+from tests.service import lives
 from tests.support.harness import GARDENER, SHOOT
+
+pytestmark = pytest.mark.usefixtures("lines")
 
 DELETES, PATCHES = frozenset({"delete"}), frozenset({"patch"})
 CLUSTER_LIMIT = 0.6
-
-
-@pytest.fixture(autouse=True)
-def lines():
-    with capture_logs() as found:
-        yield found
 
 
 async def until_sent(found, verb):
@@ -60,14 +44,15 @@ async def deletes(found, latency):
     """The same of a deletion."""
     await found.service.start()
     await asyncio.sleep(60)
-    with found.world.faults.service_unready(SHOOT, SERVICE):
+    with found.world.faults.service_unready(SHOOT, lives.SERVICE):
         await asyncio.sleep(90)
         found.world.faults.seed_trouble(Trouble(latency=latency, verbs=DELETES))
     return await until_sent(found, "delete")
 
 
 WRITES = pytest.mark.parametrize(
-    ("loops", "writes", "verb"), [(PROBER, patches, "patch"), (WEEDER, deletes, "delete")]
+    ("loops", "writes", "verb"),
+    [(lives.PROBER, patches, "patch"), (lives.WEEDER, deletes, "delete")],
 )
 
 
@@ -79,13 +64,13 @@ def late(lines):
 async def test_a_request_that_hangs_holds_up_the_release_of_the_lease_no_longer_than_its_limit(
     lines, loops, writes, verb
 ):
-    leaving = Leaving()
-    found = life(loops=loops, end=leaving)
+    leaving = lives.Leaving()
+    found = lives.life(loops=loops, end=leaving)
     await writes(found, latency=30.0)
-    took, began = await stopped(found)
-    assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
+    took, began = await lives.stopped(found)
+    assert leaving.at - began == pytest.approx(lives.FLOW_LIMIT, abs=0.01)
     assert leaving.finished
-    assert took <= WHOLE
+    assert took <= lives.WHOLE
     assert late(lines) == [*loops]
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -94,64 +79,64 @@ async def test_a_request_that_hangs_holds_up_the_release_of_the_lease_no_longer_
 async def test_a_request_that_is_answered_soon_is_waited_for_and_no_other_is_sent(
     lines, loops, writes, verb
 ):
-    leaving = Leaving()
-    found = life(loops=loops, end=leaving)
+    leaving = lives.Leaving()
+    found = lives.life(loops=loops, end=leaving)
     sent = await writes(found, latency=0.1)
     written = len(found.world.journal.of(WATCHDOG, SHOOT))
-    took, began = await stopped(found)
-    assert 0 < leaving.at - began < FLOW_LIMIT
+    took, began = await lives.stopped(found)
+    assert 0 < leaving.at - began < lives.FLOW_LIMIT
     assert found.world.requests.total(Host.SEED, verb) == sent
     assert verb == "delete" or len(found.world.journal.of(WATCHDOG, SHOOT)) > written
-    assert took <= WHOLE
+    assert took <= lives.WHOLE
     assert not late(lines)
 
 
 async def test_both_loops_that_hang_hang_together_and_not_one_after_the_other(lines):
-    leaving = Leaving(hangs=True)
-    found = life(loops=BOTH, end=leaving)
+    leaving = lives.Leaving(hangs=True)
+    found = lives.life(loops=lives.BOTH, end=leaving)
     await found.service.start()
     await asyncio.sleep(60)
-    with found.world.faults.service_unready(SHOOT, SERVICE):
+    with found.world.faults.service_unready(SHOOT, lives.SERVICE):
         await asyncio.sleep(60)
         found.world.faults.path_cut(SHOOT)
         found.world.faults.seed_trouble(Trouble(latency=30.0, verbs=DELETES | PATCHES))
         await until_sent(found, "patch")
     await until_sent(found, "delete")
-    took, began = await stopped(found)
+    took, began = await lives.stopped(found)
     assert late(lines) == ["cluster", "prober", "weeder"]
-    assert leaving.at - began == pytest.approx(FLOW_LIMIT, abs=0.01)
-    assert took <= WHOLE
+    assert leaving.at - began == pytest.approx(lives.FLOW_LIMIT, abs=0.01)
+    assert took <= lives.WHOLE
 
 
 async def test_a_cluster_that_cannot_be_left_does_not_hold_up_the_rest(lines):
-    leaving = Leaving(hangs=True)
-    found = life(end=leaving)
+    leaving = lives.Leaving(hangs=True)
+    found = lives.life(end=leaving)
     await found.service.start()
     await asyncio.sleep(10)
-    took, began = await stopped(found)
+    took, began = await lives.stopped(found)
     assert leaving.at - began < 0.1, "there was no flow to wait for"
-    assert CLUSTER_LIMIT <= took <= WHOLE
+    assert CLUSTER_LIMIT <= took <= lives.WHOLE
     assert late(lines) == ["cluster"]
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_cluster_whose_end_fails_is_logged_and_the_rest_is_stopped(lines):
-    found = life(end=Leaving(fails=ValueError("a bug")))
+    found = lives.life(end=lives.Leaving(fails=ValueError("a bug")))
     await found.service.start()
-    await stopped(found)
+    await lives.stopped(found)
     (line,) = [line for line in lines if line["event"] == "stopping failed"]
     assert line["part"] == "cluster"
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_service_that_never_started_can_be_stopped():
-    took, _ = await stopped(life())
+    took, _ = await lives.stopped(lives.life())
     assert took < 0.1
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_the_history_of_a_shoot_goes_with_its_cluster_and_not_before():
-    found = life()
+    found = lives.life()
     await found.service.start()
     await asyncio.sleep(60)
     history = found.service._history
@@ -175,7 +160,7 @@ async def test_on_a_slow_seed_the_leases_of_both_loops_are_released_in_the_time_
         name="both loops",
         user=WATCHDOG,
         prober=GARDENER,
-        weeder=WEEDING,
+        weeder=lives.WEEDING,
         enable_leader_election=True,
     )
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.kube.election import SoleOwner
 from app.core.model.weeding import ServiceKey
@@ -11,13 +10,9 @@ from app.core.ports import Preparation
 from tests.service.lives import BOTH, SERVICE, WEEDER, life, stopped
 from tests.support.harness import SHOOT
 
+pytestmark = pytest.mark.usefixtures("lines")
+
 SHAPES = pytest.mark.parametrize("loops", [WEEDER, BOTH], ids=" and ".join)
-
-
-@pytest.fixture(autouse=True)
-def lines():
-    with capture_logs() as found:
-        yield found
 
 
 class Sink:

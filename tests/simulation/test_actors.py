@@ -12,9 +12,7 @@ A = "shoot--local--a"
 ETCD = ResourceRef("druid.gardener.cloud/v1alpha1", "Etcd", "etcd-main")
 
 
-in_a_world = simulated(
-    shoot=lambda world: world.add_shoot(A, nodes=6, replicas={KCM: 1, MCM: 1}),
-)
+in_a_world = simulated(shoot=lambda world: world.add_shoot(A, nodes=6, replicas={KCM: 1, MCM: 1}))
 
 
 @in_a_world

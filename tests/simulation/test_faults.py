@@ -2,17 +2,7 @@
 
 import pytest
 
-from app.core.errors import (
-    BadAnswer,
-    CredentialRefused,
-    Forbidden,
-    NameUnresolved,
-    NotFound,
-    ServerFault,
-    Throttled,
-    Unauthorized,
-    Unreachable,
-)
+from app.core import errors
 from app.core.model.shoots import Route
 from app.simulation import manifests
 from app.simulation.actors import KCM
@@ -65,19 +55,19 @@ def meets(**trouble):
 @pytest.mark.parametrize(
     ("begin", "error"),
     [
-        (meets(throttled=True, retry_after=7.0), Throttled),
-        (meets(forbidden=True), Forbidden),
-        (meets(error_rate=1.0), ServerFault),
-        (meets(page=503), ServerFault),
-        (meets(page=200), BadAnswer),
-        (meets(refused=True), Unreachable),
-        (meets(silent=True), Unreachable),
-        (meets(lost=ConnectionLoss.SWALLOWED), Unreachable),
-        (meets(lost=ConnectionLoss.RESET), Unreachable),
-        (meets(latency=6.0), Unreachable),
-        (lambda faults, route: faults.credentials_wrong(A, route), Unauthorized),
-        (lambda faults, route: faults.kubeconfig_without_token(A, route), CredentialRefused),
-        (lambda faults, route: faults.kubeconfig_absent(A, route), NotFound),
+        (meets(throttled=True, retry_after=7.0), errors.Throttled),
+        (meets(forbidden=True), errors.Forbidden),
+        (meets(error_rate=1.0), errors.ServerFault),
+        (meets(page=503), errors.ServerFault),
+        (meets(page=200), errors.BadAnswer),
+        (meets(refused=True), errors.Unreachable),
+        (meets(silent=True), errors.Unreachable),
+        (meets(lost=ConnectionLoss.SWALLOWED), errors.Unreachable),
+        (meets(lost=ConnectionLoss.RESET), errors.Unreachable),
+        (meets(latency=6.0), errors.Unreachable),
+        (lambda faults, route: faults.credentials_wrong(A, route), errors.Unauthorized),
+        (lambda faults, route: faults.kubeconfig_without_token(A, route), errors.CredentialRefused),
+        (lambda faults, route: faults.kubeconfig_absent(A, route), errors.NotFound),
     ],
     ids=[
         *("429", "403", "500", "503-page", "200-page", "refused", "silent", "cut", "reset", "slow"),
@@ -99,7 +89,7 @@ async def test_what_is_wrong_with_one_route_is_not_with_the_other(world, route, 
 async def test_a_name_that_is_gone_is_told_from_a_path_that_is_dead(world):
     made = both(world)
     with made.faults.name_gone(A):
-        with pytest.raises(NameUnresolved):
+        with pytest.raises(errors.NameUnresolved):
             await version(made, EXTERNAL)
         assert await version(made, INTERNAL)
     assert await version(made, EXTERNAL)
@@ -125,7 +115,7 @@ async def test_trouble_of_some_requests_is_not_that_of_others_or_of_kubelets(wor
     world.add_shoot(A, nodes=4)
     shoot = await connect(world, A)
     with world.faults.trouble(A, Trouble(refused=True, what=frozenset({"nodes"}))):
-        with pytest.raises(Unreachable):
+        with pytest.raises(errors.Unreachable):
             await shoot.nodes()
         await clock.sleep(300)
         assert (await shoot.leases()).leases

@@ -10,10 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.clock import Clock
-from app.core.errors import (
-    BadAnswer,
-    Unreachable,
-)
+from app.core.errors import BadAnswer, Unreachable
 from app.core.kube.client import ApiClient, ApiRequest
 from app.core.kube.connections import ConnectionPool, RequestedRight
 from app.core.metrics import Metrics

@@ -1,5 +1,6 @@
 """Certificates for servers and clients of the tests: those of the simulation, and some that it has no use for."""
 
+import ssl
 from collections.abc import Iterable
 
 from cryptography import x509
@@ -7,10 +8,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from app.core.tls import load_chain
 from app.simulation.server import certificates
 from app.simulation.server.certificates import LOCAL, Pair, named, private_pem
 
-__all__ = ["LOCAL", "Authority", "Pair", "signing_pair"]
+__all__ = ["LOCAL", "Authority", "Pair", "server_context", "signing_pair"]
 
 
 class Authority(certificates.CertificateAuthority):
@@ -26,6 +28,13 @@ class Authority(certificates.CertificateAuthority):
         """A certificate that makes its owner `user`, in `groups`."""
         purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
         return self.leaf(named(user, groups), [purpose])
+
+
+def server_context(pair: Pair) -> ssl.SSLContext:
+    """For a server that shows this certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_chain(context, pair.certificate + pair.key)
+    return context
 
 
 def signing_pair() -> tuple[bytes, bytes]:

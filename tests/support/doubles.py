@@ -47,6 +47,15 @@ class SetLeadership:
                 listener()
 
 
+class SetTime:
+    """A stopwatch that shows `now`, which a test sets."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class SetPauses:
     """Pauses as the weeder sees them, whose contents are set by hand."""
 

@@ -27,12 +27,12 @@ from app.simulation.identities import WATCHDOG
 from app.simulation.process import SimulatedProcess
 from app.simulation.traffic import Write
 from tests.support.doubles import SetLeadership
-from tests.support.seed_lab import SeedLab, wait_until
+from tests.support.seed_lab import PLACE, ProcessHarness, SeedLab
 
 KCM = ResourceRef("apps/v1", "Deployment", "kube-controller-manager")
 MCM = ResourceRef("apps/v1", "Deployment", "machine-controller-manager")
 CA = ResourceRef("apps/v1", "Deployment", "cluster-autoscaler")
-SHOOT = "shoot--local--a"
+SHOOT = PLACE
 
 GARDENER = ProberPolicy(
     kubeconfig_secret=manifests.SECRET_NAME,
@@ -67,7 +67,7 @@ WITH_ETCD = (*GARDENER.dependents, DependentPolicy(ETCD, ScalePolicy(3), ScalePo
 
 
 @dataclass
-class Harness:
+class Harness(ProcessHarness):
     """A world, a prober on it, and what it told."""
 
     world: World
@@ -79,34 +79,8 @@ class Harness:
     notices: list[Notice] = field(default_factory=list)
 
     @property
-    def clock(self) -> Clock:
-        return self.world.clock
-
-    @property
-    def now(self) -> float:
-        return self.world.clock.now()
-
-    @property
     def faults(self) -> Faults:
         return self.world.faults
-
-    @property
-    def leadership(self) -> SetLeadership:
-        leadership = self.environment.leadership
-        assert isinstance(leadership, SetLeadership)
-        return leadership
-
-    async def run(self, seconds: float) -> None:
-        await self.clock.sleep(seconds)
-
-    async def until(self, so: Callable[[], object], within: float = 60.0) -> float:
-        """Waits until it is `so`; the instant at which it was."""
-        await wait_until(so, within)
-        return self.now
-
-    async def kill(self) -> None:
-        """Ends the prober as kill -9 does: nothing is finished."""
-        await self.process.kill()
 
     def status(self, namespace: str = SHOOT) -> ShootStatus:
         status = self.prober.registry.status(namespace)
@@ -127,13 +101,6 @@ class Harness:
     def runs(self, namespace: str = SHOOT) -> bool:
         """Whether the shoot is probed."""
         return self.prober.registry.runner(namespace) is not None
-
-    def reasons(self, namespace: str = SHOOT) -> list[str]:
-        return [notice.reason for notice in self.notices if notice.namespace == namespace]
-
-    def told(self, reason: str, namespace: str = SHOOT) -> list[Notice]:
-        """The notices with this reason."""
-        return [n for n in self.notices if n.reason == reason and n.namespace == namespace]
 
     def annotate(self, ref: ResourceRef, **values: str) -> None:
         """Sets annotations of ours on a dependent, as a person does."""

@@ -7,20 +7,13 @@ from typing import Final
 from app.core.model.probing import NoticeKind, Verdict
 from app.core.model.scaling_runs import StepResult, Trigger
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import (
-    LifecycleChanged,
-    Notice,
-    OverrideNotice,
-    Probed,
-    ResourceScaled,
-    ScalingNotice,
-    VerdictChanged,
-    WeedingNotice,
-)
+from app.core.reporting import notices
 
-A_PROBE: Final = partial(Probed, failed=False, probes={}, durations={}, seconds=0.0, leases=None)
+A_PROBE: Final = partial(
+    notices.Probed, failed=False, probes={}, durations={}, seconds=0.0, leases=None
+)
 SCALED_DOWN: Final = partial(
-    ResourceScaled,
+    notices.ResourceScaled,
     direction=Direction.DOWN,
     result=StepResult.DONE,
     trigger=Trigger.AUTO,
@@ -29,11 +22,11 @@ SCALED_DOWN: Final = partial(
     after=0,
     requested_at=None,
 )
-OF_KIND: Final[Mapping[NoticeKind, Callable[..., Notice]]] = {
+OF_KIND: Final[Mapping[NoticeKind, Callable[..., notices.Notice]]] = {
     NoticeKind.LOOK: A_PROBE,
-    NoticeKind.VERDICT: partial(VerdictChanged, would_be=Verdict.HOLD),
-    NoticeKind.SCALE: ScalingNotice,
-    NoticeKind.OVERRIDE: OverrideNotice,
-    NoticeKind.LIFECYCLE: LifecycleChanged,
-    NoticeKind.WEED: partial(WeedingNotice, service="kube-apiserver"),
+    NoticeKind.VERDICT: partial(notices.VerdictChanged, would_be=Verdict.HOLD),
+    NoticeKind.SCALE: notices.ScalingNotice,
+    NoticeKind.OVERRIDE: notices.OverrideNotice,
+    NoticeKind.LIFECYCLE: notices.LifecycleChanged,
+    NoticeKind.WEED: partial(notices.WeedingNotice, service="kube-apiserver"),
 }

@@ -7,12 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from app.core.clock import Clock
+from app.core.reporting.notices import Notice
 from app.core.tasks import Tasks
 from app.service.parts import Core
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
 from app.simulation.process import AMPLE, SimulatedProcess, core_of
 from app.simulation.server import MemoryServers
+from tests.support.doubles import SetLeadership
+
+PLACE = "shoot--local--a"
+"""The namespace of the usual shoot."""
 
 
 class SeedLab:
@@ -76,3 +81,45 @@ async def _settled(loop: Any) -> None:
             await asyncio.sleep(0)
     finally:
         _SETTLING[id(loop)] -= 1
+
+
+class ProcessHarness:
+    """A process on a world, and what it told: what the harnesses of the two loops have in common."""
+
+    world: World
+    process: SimulatedProcess
+    environment: Any
+    notices: list[Notice]
+
+    @property
+    def clock(self) -> Clock:
+        return self.world.clock
+
+    @property
+    def now(self) -> float:
+        return self.world.clock.now()
+
+    @property
+    def leadership(self) -> SetLeadership:
+        leadership = self.environment.leadership
+        assert isinstance(leadership, SetLeadership)
+        return leadership
+
+    async def run(self, seconds: float) -> None:
+        await self.clock.sleep(seconds)
+
+    async def until(self, so: Callable[[], object], within: float = 60.0) -> float:
+        """Waits until it is `so`; the instant at which it was."""
+        await wait_until(so, within)
+        return self.now
+
+    async def kill(self) -> None:
+        """Ends the process as kill -9 does: nothing is finished."""
+        await self.process.kill()
+
+    def reasons(self, namespace: str = PLACE) -> list[str]:
+        return [notice.reason for notice in self.notices if notice.namespace == namespace]
+
+    def told(self, reason: str, namespace: str = PLACE) -> list[Notice]:
+        """The notices with this reason."""
+        return [n for n in self.notices if n.reason == reason and n.namespace == namespace]

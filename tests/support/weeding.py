@@ -7,15 +7,8 @@ from typing import NamedTuple, cast
 from app.core.clock import Clock
 from app.core.kube.weeder_view import WeederSeed
 from app.core.metrics import Metrics
+from app.core.model import weeding
 from app.core.model.names import LabelSelector, Operator, Requirement
-from app.core.model.weeding import (
-    Phase,
-    PodView,
-    RecoveryStatus,
-    ServiceKey,
-    ServiceStatus,
-    WeederPolicy,
-)
 from app.core.overrides.cache import OverrideCache
 from app.core.ports import Leadership, Starting
 from app.core.reporting.metering import Metering
@@ -31,11 +24,11 @@ from app.simulation.workloads import API_SERVER, ETCD_SERVICE
 from app.weeder.controller import WeederRunner
 from app.weeder.environment import WeederEnvironment
 from tests.support.doubles import SetLeadership, SetPauses
-from tests.support.seed_lab import SeedLab, wait_until
+from tests.support.seed_lab import PLACE, ProcessHarness, SeedLab
 
-NAMESPACE = "shoot--local--a"
-ETCD = ServiceKey(NAMESPACE, ETCD_SERVICE)
-API = ServiceKey(NAMESPACE, API_SERVER)
+NAMESPACE = PLACE
+ETCD = weeding.ServiceKey(NAMESPACE, ETCD_SERVICE)
+API = weeding.ServiceKey(NAMESPACE, API_SERVER)
 SCHEDULER = "kube-scheduler"
 THREE = (SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
 DELETE = frozenset({"delete"})
@@ -47,7 +40,7 @@ def requirement(key: str, operator: str, *values: str) -> Requirement:
 
 
 CONTROL_PLANE = requirement("gardener.cloud/role", "In", "controlplane")
-GARDENER_WEEDER = WeederPolicy(
+GARDENER_WEEDER = weeding.WeederPolicy(
     services={
         ETCD_SERVICE: (LabelSelector((CONTROL_PLANE, requirement("role", "In", "apiserver"))),),
         API_SERVER: (
@@ -94,7 +87,7 @@ class RecordingSeed:
         self.watched.append(selector)
         return self._real.watch_pods(namespace, selector, changed, admitted)
 
-    async def read_pod(self, namespace: str, name: str) -> PodView | None:
+    async def read_pod(self, namespace: str, name: str) -> weeding.PodView | None:
         self.reads.append((self._world.clock.now(), name))
         return await self._real.read_pod(namespace, name)
 
@@ -111,7 +104,7 @@ class RecordingSeed:
 
 
 @dataclass
-class WeederHarness:
+class WeederHarness(ProcessHarness):
     """A world, a weeder on it, and what it told."""
 
     world: World
@@ -124,20 +117,6 @@ class WeederHarness:
     notices: list[Notice] = field(default_factory=list)
 
     @property
-    def clock(self) -> Clock:
-        return self.world.clock
-
-    @property
-    def now(self) -> float:
-        return self.world.clock.now()
-
-    @property
-    def leadership(self) -> SetLeadership:
-        leadership = self.environment.leadership
-        assert isinstance(leadership, SetLeadership)
-        return leadership
-
-    @property
     def pauses(self) -> SetPauses:
         pauses: object = self.environment.pauses
         assert isinstance(pauses, SetPauses)
@@ -146,14 +125,6 @@ class WeederHarness:
     @property
     def metrics(self) -> Metrics:
         return self.environment.metrics
-
-    async def run(self, seconds: float) -> None:
-        await self.clock.sleep(seconds)
-
-    async def until(self, so: Callable[[], object], within: float = 60.0) -> float:
-        """Waits until it is `so`; the instant at which it was."""
-        await wait_until(so, within)
-        return self.now
 
     def hold_deletions(self) -> list[Starting]:
         """From now on no deletion is sent; returns what each of them would be told by right before it is."""
@@ -181,7 +152,7 @@ class WeederHarness:
         for workload in workloads:
             self.world.crash_looped(namespace, workload, restarts)
 
-    async def lose(self, key: ServiceKey = API) -> Fault:
+    async def lose(self, key: weeding.ServiceKey = API) -> Fault:
         """The service is no longer ready, and everybody knows; lifting the fault makes it ready again."""
         fault = self.world.faults.service_unready(*key)
         await self.until(lambda: not self.world.served(*key))
@@ -189,7 +160,7 @@ class WeederHarness:
         return fault
 
     async def recover(
-        self, *workloads: str, key: ServiceKey = API, restarts: int = 7, settle: float = 1.0
+        self, *workloads: str, key: weeding.ServiceKey = API, restarts: int = 7, settle: float = 1.0
     ) -> float:
         """The service is away for a moment, in which pods crash; when it was ready again, `settle` seconds ago."""
         fault = await self.lose(key)
@@ -198,10 +169,6 @@ class WeederHarness:
         back = await self.until(lambda: self.world.served(*key))
         await self.run(settle)
         return back
-
-    async def kill(self) -> None:
-        """Ends the weeder as kill -9 does: nothing is finished."""
-        await self.process.kill()
 
     async def stop(self) -> None:
         """Ends the weeder as SIGTERM does."""
@@ -214,28 +181,22 @@ class WeederHarness:
         death = self.environment.tasks._death
         return death.done() and not death.cancelled()
 
-    def status(self, key: ServiceKey = API) -> ServiceStatus:
+    def status(self, key: weeding.ServiceKey = API) -> weeding.ServiceStatus:
         found = self.weeder.controller.status(key)
         assert found is not None
         return found
 
-    def recoveries(self, key: ServiceKey = API) -> tuple[RecoveryStatus, ...]:
+    def recoveries(self, key: weeding.ServiceKey = API) -> tuple[weeding.RecoveryStatus, ...]:
         """Newest first."""
         return self.weeder.registry.recoveries(key)
 
-    def recovery(self, key: ServiceKey = API) -> RecoveryStatus:
+    def recovery(self, key: weeding.ServiceKey = API) -> weeding.RecoveryStatus:
         """The newest one."""
         return self.recoveries(key)[0]
 
-    def watching(self, key: ServiceKey = API) -> bool:
+    def watching(self, key: weeding.ServiceKey = API) -> bool:
         recoveries = self.recoveries(key)
-        return bool(recoveries) and recoveries[0].phase is Phase.WATCHING
-
-    def reasons(self, namespace: str = NAMESPACE) -> list[str]:
-        return [notice.reason for notice in self.notices if notice.namespace == namespace]
-
-    def told(self, reason: str, namespace: str = NAMESPACE) -> list[Notice]:
-        return [n for n in self.notices if n.reason == reason and n.namespace == namespace]
+        return bool(recoveries) and recoveries[0].phase is weeding.Phase.WATCHING
 
     def deleted(self, namespace: str | None = None) -> list[PodDeletion]:
         """What weeders deleted, in the seed's own books."""
@@ -248,15 +209,19 @@ class WeederHarness:
     def names(self, namespace: str | None = None) -> list[str]:
         return [each.pod.name for each in self.deleted(namespace)]
 
-    def pods(self, namespace: str = NAMESPACE) -> list[PodView]:
+    def pods(self, namespace: str = NAMESPACE) -> list[weeding.PodView]:
         return [pod_view(obj) for obj in self.world.store.list("Pod", namespace)]
 
-    def waiting(self, namespace: str = NAMESPACE) -> list[PodView]:
+    def waiting(self, namespace: str = NAMESPACE) -> list[weeding.PodView]:
         """Pods with a container in CrashLoopBackOff."""
         return [p for p in self.pods(namespace) if any(c.crash_loops for c in p.containers)]
 
     def count(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def results(self, result: str) -> float:
+        """How many deletions for kube-apiserver were counted with this result."""
+        return self.count("dwd_weeder_pod_deletions_total", service=API.service, result=result)
 
 
 class WeederLab(SeedLab):
@@ -271,7 +236,7 @@ class WeederLab(SeedLab):
     def weeder(
         self,
         world: World,
-        policy: WeederPolicy = GARDENER_WEEDER,
+        policy: weeding.WeederPolicy = GARDENER_WEEDER,
         *,
         leadership: Leadership | None = None,
         pauses: OverrideCache | None = None,
@@ -315,7 +280,7 @@ class WeederLab(SeedLab):
         self._harnesses.append(harness)
         return harness
 
-    def control_plane(self, *policy: WeederPolicy, **options) -> WeederHarness:
+    def control_plane(self, *policy: weeding.WeederPolicy, **options) -> WeederHarness:
         """One control plane that runs well, and a weeder; with Gardener's file, unless one is given."""
         world = self.world()
         world.add_control_plane(NAMESPACE, bare=options.pop("bare", False))

@@ -10,13 +10,10 @@ from tests.support.weeding import WeederHarness, WeederLab
 
 
 @pytest.fixture
-async def lab() -> AsyncIterator[WeederLab]:
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
+async def lab(tasks: Tasks, clock: Clock) -> AsyncIterator[WeederLab]:
     made = WeederLab(tasks, clock)
     yield made
     await made.close()
-    await tasks.stop()
 
 
 @pytest.fixture

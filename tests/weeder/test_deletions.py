@@ -2,7 +2,7 @@
 
 from app.simulation.traffic import Trouble
 from app.simulation.workloads import Owner, PodTimes, Workload
-from tests.support.weeding import API, NAMESPACE, SCHEDULER
+from tests.support.weeding import NAMESPACE, SCHEDULER
 
 SLOW_DELETIONS = Trouble(latency=4.0, verbs=frozenset({"delete"}))
 
@@ -40,9 +40,7 @@ async def test_a_dry_run_judges_as_usual_and_deletes_nothing(lab):
     assert harness.seed.sent == []
     assert harness.world.requests.total(verb="delete") == 0
     assert [each.result for each in harness.recovery().deletions] == ["dry-run"] * 3
-    assert (
-        harness.count("dwd_weeder_pod_deletions_total", service=API.service, result="dry-run") == 3
-    )
+    assert harness.results("dry-run") == 3
     assert not any(notice.event for notice in harness.notices)
     told = [notice.message for notice in harness.told("PodNotWeeded")]
     assert len(told) == 3

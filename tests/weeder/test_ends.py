@@ -4,18 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.model.weeding import End, RecoveryStatus
 from app.simulation.traffic import Trouble
 from tests.support.doubles import SetLeadership
 from tests.support.weeding import API, DELETE, NAMESPACE, SCHEDULER, THREE
 
-
-@pytest.fixture(autouse=True)
-def logs():
-    with capture_logs() as found:
-        yield found
+pytestmark = pytest.mark.usefixtures("lines")
 
 
 @pytest.fixture
@@ -136,13 +131,15 @@ async def break_once(harness, monkeypatch, times=1):
     return broken
 
 
-async def test_a_recovery_that_fails_is_counted_shown_and_started_again(harness, monkeypatch, logs):
+async def test_a_recovery_that_fails_is_counted_shown_and_started_again(
+    harness, monkeypatch, lines
+):
     await break_once(harness, monkeypatch)
     await harness.recover(SCHEDULER, settle=0.5)
     assert "RuntimeError" in harness.status().failing
     assert harness.count("dwd_runner_failures_total", loop="weeder") == 1
     assert len(harness.told("RunnerFailed")) == 1
-    (told,) = [line for line in logs if line["log_level"] == "error"]
+    (told,) = [line for line in lines if line["log_level"] == "error"]
     assert isinstance(told["exc_info"], RuntimeError), "with its traceback"
     await harness.run(1)
     assert len(harness.names()) == 1

@@ -66,6 +66,16 @@ async def test_a_pod_that_is_asked_for_in_vain_is_shown_with_what_the_server_sai
     assert (pod.reason, message in pod.message) == (KeepReason.REFUSED, True), "after the end too"
 
 
+async def test_a_pod_that_changes_while_its_deletion_is_on_its_way_is_not_shown_as_spared(harness):
+    harness.hold_deletions()
+    await harness.recover(SCHEDULER)
+    (pod,) = harness.world.pods(NAMESPACE, SCHEDULER)
+    touched = {"metadata": {"annotations": {"touched": ""}}}
+    harness.world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), touched)
+    await harness.run(20)
+    assert reasons(harness, SCHEDULER) == []
+
+
 async def test_it_vanishes_when_it_runs_again(harness):
     with harness.world.faults.seed_trouble(Trouble(throttled=True, verbs=DELETE)):
         await harness.recover(SCHEDULER, restarts=2, settle=2)

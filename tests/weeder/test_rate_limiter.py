@@ -198,7 +198,6 @@ async def test_who_is_cancelled_takes_no_turn(queue):
 async def test_an_instant_before_a_turn_is_free_again_there_are_no_more_than_there_will_be():
     """Instants are rounded: what is due within a microsecond is due, once."""
     shown = 0.0
-    tasks = Tasks(Clock.of_loop())
     turns = FairRateLimiter(Clock(1_800_000_000.0, lambda: shown), 20)
     waiters = [asyncio.ensure_future(turns.wait(f"n{number}")) for number in range(100)]
     await asyncio.sleep(0.5)
@@ -209,7 +208,6 @@ async def test_an_instant_before_a_turn_is_free_again_there_are_no_more_than_the
     assert sum(each.done() for each in waiters) == 40
     for each in waiters:
         each.cancel()
-    await tasks.stop()
 
 
 async def test_namespaces_are_not_remembered_for_ever(queue, monkeypatch):

@@ -9,16 +9,7 @@ from app.core.model.weeding import Cause, End, KeepReason, Phase, ServiceKey, We
 from app.simulation.faults import PodWatched
 from app.simulation.store import ObjectKey
 from app.weeder.deletions import CalledOff
-from tests.support.weeding import (
-    API,
-    CONTROL_PLANE,
-    ETCD,
-    GARDENER_WEEDER,
-    NAMESPACE,
-    SCHEDULER,
-    THREE,
-    requirement,
-)
+from tests.support import weeding
 
 OTHER = "shoot--local--b"
 
@@ -26,30 +17,32 @@ OTHER = "shoot--local--b"
 async def test_after_an_outage_of_etcd_the_chain_is_restarted_link_by_link(harness):
     world = harness.world
     await harness.run(5)
-    with world.faults.workload_broken(NAMESPACE, "etcd-main"):
+    with world.faults.workload_broken(weeding.NAMESPACE, "etcd-main"):
         await harness.run(300)
     assert len(harness.waiting()) >= 6
-    await harness.until(lambda: world.served(*ETCD), within=100)
-    await harness.until(lambda: world.served(*API), within=15)
+    await harness.until(lambda: world.served(*weeding.ETCD), within=100)
+    await harness.until(lambda: world.served(*weeding.API), within=15)
     await harness.until(lambda: not harness.waiting(), within=15)
-    assert {each.pod[:14] for each in harness.recovery(ETCD).deletions} == {"kube-apiserver"}
-    assert len(harness.recovery(API).deletions) == 5
-    spared = [each.remaining for each in harness.recovery(API).deletions]
+    assert {each.pod[:14] for each in harness.recovery(weeding.ETCD).deletions} == {
+        "kube-apiserver"
+    }
+    assert len(harness.recovery(weeding.API).deletions) == 5
+    spared = [each.remaining for each in harness.recovery(weeding.API).deletions]
     assert sum(spared) > 200, "so much waiting"
 
 
 async def test_only_pods_of_its_own_namespace_are_weeded(harness):
     harness.world.add_control_plane(OTHER)
-    harness.crash(SCHEDULER, namespace=OTHER)
-    await harness.recover(SCHEDULER)
-    assert len(harness.names(NAMESPACE)) == 1
+    harness.crash(weeding.SCHEDULER, namespace=OTHER)
+    await harness.recover(weeding.SCHEDULER)
+    assert len(harness.names(weeding.NAMESPACE)) == 1
     assert harness.names(OTHER) == []
 
 
 async def test_what_crashes_later_is_weeded_until_watch_duration_is_over(harness):
     back = await harness.recover()
     await harness.run(280)
-    harness.crash(SCHEDULER)
+    harness.crash(weeding.SCHEDULER)
     await harness.run(25)
     harness.crash("cloud-controller-manager")
     await harness.run(30)
@@ -73,24 +66,24 @@ async def test_a_watch_is_opened_only_for_a_recovery_and_closed_at_its_end(harne
 
 async def test_several_selectors_are_one_watch(lab):
     both = (
-        LabelSelector((CONTROL_PLANE, requirement("role", "In", "scheduler"))),
-        LabelSelector((requirement("role", "Exists"),)),
+        LabelSelector((weeding.CONTROL_PLANE, weeding.requirement("role", "In", "scheduler"))),
+        LabelSelector((weeding.requirement("role", "Exists"),)),
     )
-    harness = lab.control_plane(WeederPolicy({API.service: both}))
-    await harness.recover(SCHEDULER, "etcd-main")
+    harness = lab.control_plane(WeederPolicy({weeding.API.service: both}))
+    await harness.recover(weeding.SCHEDULER, "etcd-main")
     assert harness.seed.watched == [None]
     assert harness.seed.most_watches == 1
     assert len(harness.names()) == 2, "each once, also where both selectors match"
 
 
 async def test_of_one_selector_the_server_selects(harness):
-    await harness.recover(SCHEDULER)
-    assert harness.seed.watched == [GARDENER_WEEDER.services[API.service][0]]
+    await harness.recover(weeding.SCHEDULER)
+    assert harness.seed.watched == [weeding.GARDENER_WEEDER.services[weeding.API.service][0]]
 
 
 async def test_a_watch_that_never_syncs_ends_with_its_time_and_says_what_it_suffers_from(harness):
     away = harness.world.faults.pod_watch_cut(PodWatched.PODS)
-    await harness.recover(SCHEDULER, settle=20)
+    await harness.recover(weeding.SCHEDULER, settle=20)
     assert "no answer (ConnectionCut)" in harness.recovery().trouble
     assert harness.recovery().phase is Phase.OPENING
     await harness.run(300)
@@ -104,7 +97,7 @@ async def test_a_watch_that_never_syncs_ends_with_its_time_and_says_what_it_suff
 async def test_a_cut_watch_misses_no_pod(harness):
     await harness.recover()
     with harness.world.faults.pod_watch_cut(PodWatched.PODS):
-        harness.crash(SCHEDULER)
+        harness.crash(weeding.SCHEDULER)
         await harness.run(5)
         assert harness.names() == []
     await harness.run(10)
@@ -125,11 +118,11 @@ async def test_beyond_the_services_that_are_remembered_those_that_run_stay(harne
     harness.world.add_control_plane(OTHER)
     third = "shoot--local--c"
     harness.world.add_control_plane(third)
-    for namespace in (NAMESPACE, OTHER, third):
-        await harness.recover(key=ServiceKey(namespace, API.service))
+    for namespace in (weeding.NAMESPACE, OTHER, third):
+        await harness.recover(key=ServiceKey(namespace, weeding.API.service))
     assert len(harness.weeder.registry.services()) == 3
-    for namespace in (NAMESPACE, OTHER, third):
-        _ = await harness.lose(ServiceKey(namespace, API.service))
+    for namespace in (weeding.NAMESPACE, OTHER, third):
+        _ = await harness.lose(ServiceKey(namespace, weeding.API.service))
     assert harness.seed.open_watches == 0, "each of them could be ended"
 
 
@@ -141,8 +134,8 @@ async def test_beyond_the_services_that_are_remembered_the_oldest_is_forgotten(
     await harness.recover()
     _ = await harness.lose()
     await harness.run(301)  # it no longer counts to the pace
-    await harness.recover(key=ServiceKey(OTHER, API.service))
-    assert harness.weeder.registry.services() == (ServiceKey(OTHER, API.service),)
+    await harness.recover(key=ServiceKey(OTHER, weeding.API.service))
+    assert harness.weeder.registry.services() == (ServiceKey(OTHER, weeding.API.service),)
 
 
 async def test_the_pace_of_services_beyond_those_that_are_remembered_is_not_forgotten(
@@ -151,7 +144,7 @@ async def test_the_pace_of_services_beyond_those_that_are_remembered_is_not_forg
     monkeypatch.setattr("app.weeder.recovery._SERVICES", 1)
     harness.world.add_control_plane(OTHER)
     for _ in range(4):
-        for key in (API, ServiceKey(OTHER, API.service)):
+        for key in (weeding.API, ServiceKey(OTHER, weeding.API.service)):
             await harness.recover(key=key)
             _ = await harness.lose(key)
     assert len(harness.told("WeedingStarted")) == 3
@@ -161,7 +154,7 @@ async def test_the_pace_of_services_beyond_those_that_are_remembered_is_not_forg
 async def test_a_long_namespace_keeps_what_it_tells_within_bounds(lab, monkeypatch):
     monkeypatch.setattr("app.weeder.deletions._MOST", 2)
     harness = lab.control_plane()
-    await harness.recover(SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
+    await harness.recover(weeding.SCHEDULER, "cloud-controller-manager", "csi-driver-controller")
     assert len(harness.names()) == 3
     assert len(harness.recovery().deletions) == 2
     assert len(harness.recovery().spared) <= 2
@@ -171,7 +164,7 @@ async def test_replacing_leaves_no_task_behind(harness):
     await harness.recover()
     before = len(asyncio.all_tasks())
     for _ in range(4):
-        harness.weeder.registry.begin(API, Cause.ASKED, 60.0)
+        harness.weeder.registry.begin(weeding.API, Cause.ASKED, 60.0)
         await harness.run(0.01)
     await harness.run(300)
     assert len(asyncio.all_tasks()) <= before
@@ -181,21 +174,21 @@ async def test_replacing_leaves_no_task_behind(harness):
 async def test_a_namespace_that_is_deleted_in_the_middle_leaves_nothing_behind(slow):
     """Its owners, its slices and its pods go, while some of them still wait for their turn."""
     tasks = len(slow.environment.tasks._running)
-    await slow.recover(*THREE)
+    await slow.recover(*weeding.THREE)
     assert slow.recovery().queued == 2
     for kind in ("ReplicaSet", "StatefulSet"):
-        for owner in slow.world.store.list(kind, NAMESPACE):
-            slow.world.store.delete(ObjectKey(kind, NAMESPACE, owner["metadata"]["name"]))
+        for owner in slow.world.store.list(kind, weeding.NAMESPACE):
+            slow.world.store.delete(ObjectKey(kind, weeding.NAMESPACE, owner["metadata"]["name"]))
     for pod in slow.pods():
-        slow.world.delete_pod(NAMESPACE, pod.name)
-    for key in (ETCD, API):
+        slow.world.delete_pod(weeding.NAMESPACE, pod.name)
+    for key in (weeding.ETCD, weeding.API):
         slow.world.faults.slices_gone(*key)
     await slow.run(60)
     assert slow.pods() == []
     assert slow.recovery().end is End.LOST
     assert len(slow.names()) == 1, "what was not sent before is not sent"
     assert slow.seed.open_watches == 0
-    assert slow.environment.deletion_turns.waiting(NAMESPACE) == 0
+    assert slow.environment.deletion_turns.waiting(weeding.NAMESPACE) == 0
     assert not slow.weeder.controller._known
     assert slow.told("RunnerFailed") == []
     assert not slow.died
@@ -203,9 +196,9 @@ async def test_a_namespace_that_is_deleted_in_the_middle_leaves_nothing_behind(s
 
 
 async def test_pods_that_go_with_their_namespace_before_the_slices_do_are_not_asked_for(slow):
-    await slow.recover(*THREE)
+    await slow.recover(*weeding.THREE)
     for pod in slow.pods():
-        slow.world.delete_pod(NAMESPACE, pod.name)
+        slow.world.delete_pod(weeding.NAMESPACE, pod.name)
     await slow.run(30)
     assert len(slow.seed.sent) == 1
     assert slow.recovery().queued == 0
@@ -221,7 +214,7 @@ async def test_while_nothing_is_heard_of_the_services_for_90_s_nothing_is_delete
     await harness.recover()
     with harness.world.faults.pod_watch_cut(PodWatched.SLICES):
         await harness.run(80)
-        harness.crash(SCHEDULER)
+        harness.crash(weeding.SCHEDULER)
         await harness.run(5)
         assert len(harness.names()) == 1, "that is no long time yet"
         await harness.run(10)
@@ -238,7 +231,7 @@ async def test_while_nothing_is_heard_of_the_services_for_90_s_nothing_is_delete
 
 async def test_a_deletion_that_waits_to_be_sent_while_the_services_become_stale_is_not(harness):
     waits = harness.hold_deletions()
-    await harness.recover(SCHEDULER)
+    await harness.recover(weeding.SCHEDULER)
     waits[0]()
     with harness.world.faults.pod_watch_cut(PodWatched.SLICES):
         await harness.run(95)
@@ -249,7 +242,7 @@ async def test_a_deletion_that_waits_to_be_sent_while_the_services_become_stale_
 async def test_a_deletion_that_is_sent_late_spares_what_is_started_again_soon_by_itself(harness):
     """As where the process stood still after it had judged the pod."""
     waits = harness.hold_deletions()
-    await harness.recover(SCHEDULER, restarts=4)  # 80 s
+    await harness.recover(weeding.SCHEDULER, restarts=4)  # 80 s
     await harness.run(60)
     waits[0]()
     await harness.run(10)

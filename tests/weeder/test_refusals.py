@@ -15,10 +15,6 @@ REFUSED = 8.0
 """Seconds after which a refusal is none in passing."""
 
 
-def results(harness, result):
-    return harness.count("dwd_weeder_pod_deletions_total", service=API.service, result=result)
-
-
 def gaps(harness):
     times = [each.at for each in harness.seed.sent]
     return [round(later - before) for before, later in itertools.pairwise(times)]
@@ -31,7 +27,7 @@ async def test_a_pod_that_is_gone_is_done_and_no_error(harness):
         await harness.until(lambda: harness.seed.sent)
     harness.world.store.delete(ObjectKey("Pod", NAMESPACE, harness.seed.sent[0].pod))
     await harness.run(20)
-    assert results(harness, "gone") == 1
+    assert harness.results("gone") == 1
     assert len(harness.seed.sent) == 1
     assert not harness.told("PodWeeded")
 
@@ -54,7 +50,7 @@ async def test_a_conflict_is_judged_again_on_the_next_version_at_most_once_a_sec
     assert 5 <= len(sent) <= 11
     assert all(later.at - each.at >= 1 for each, later in itertools.pairwise(sent))
     assert len({each.resource_version for each in sent}) == len(sent)
-    assert results(harness, "conflict") >= 5
+    assert harness.results("conflict") >= 5
     await harness.run(3)
     assert len(harness.names()) == 1
     slow.lift()
@@ -74,7 +70,7 @@ async def test_a_refusal_is_reported_and_ends_this_recovery_and_the_next_one_tri
     (told,) = harness.told("WeedingEnded")
     assert told.severity == "error"
     assert harness.told("PodNotWeeded")
-    assert results(harness, "error") == sent
+    assert harness.results("error") == sent
     await harness.recover(SCHEDULER)
     assert len(harness.names(NAMESPACE)) >= 1
 
@@ -94,7 +90,7 @@ async def test_refusals_with_deletions_in_between_do_not_add_up(harness):
             harness.crash(name)
             await harness.run(1)
         await harness.run(10)
-    assert results(harness, "error") == 3
+    assert harness.results("error") == 3
     assert len(harness.names()) == 3
     assert harness.recovery().end is None
 
@@ -158,8 +154,7 @@ async def test_a_deletion_that_was_carried_out_but_not_answered_is_not_repeated(
         assert len(harness.names()) == 1
     await harness.run(60)
     assert len(harness.names()) == 1
-    uids = {each.uid for each in harness.seed.sent}
-    assert len(uids) == 1
+    assert len({each.uid for each in harness.seed.sent}) == 1
 
 
 async def test_while_a_deletion_is_on_its_way_again_no_other_recovery_asks_for_the_same(lab):

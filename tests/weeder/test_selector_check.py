@@ -1,7 +1,6 @@
 """A selector that matches no pod anywhere for an hour is reported."""
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.errors import Unreachable
 from app.core.model.names import LabelSelector
@@ -25,13 +24,12 @@ def gauge(harness, number):
     return harness.count("dwd_weeder_selector_matches", service=API.service, selector=str(number))
 
 
-async def test_a_selector_that_matches_nothing_for_an_hour_is_reported(harness):
+async def test_a_selector_that_matches_nothing_for_an_hour_is_reported(harness, lines):
     await harness.run(HOUR - 10)
     assert harness.weeder.selectors.troubles() == ()
-    with capture_logs() as logs:
-        await harness.run(20)
+    await harness.run(20)
     assert harness.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
-    (told,) = [line for line in logs if "no pod anywhere" in line["event"]]
+    (told,) = [line for line in lines if "no pod anywhere" in line["event"]]
     assert told["log_level"] == "warning"
     assert told["labels"] == "role=renamed"
 
@@ -86,7 +84,7 @@ async def test_one_that_matched_in_between_needs_a_whole_hour_again(harness, mon
 
 
 async def test_a_selector_that_cannot_be_checked_keeps_no_other_from_being_checked(
-    harness, monkeypatch
+    harness, monkeypatch, lines
 ):
     async def any_pod(selector):
         if selector != RENAMED:
@@ -94,9 +92,8 @@ async def test_a_selector_that_cannot_be_checked_keeps_no_other_from_being_check
         return False
 
     monkeypatch.setattr(harness.seed, "any_pod", any_pod)
-    with capture_logs() as logs:
-        await harness.run(HOUR + 70)
+    await harness.run(HOUR + 70)
     assert harness.weeder.selectors.troubles() == ("kube-apiserver, selector 1: no pod matches",)
-    told = [line for line in logs if "could not be checked" in line["event"]]
+    told = [line for line in lines if "could not be checked" in line["event"]]
     assert {line["service"] for line in told} == {API.service}
     assert not harness.died

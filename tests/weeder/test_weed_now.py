@@ -132,21 +132,14 @@ async def test_other_recoveries_stay_paused_meanwhile(harness, forced):
     assert harness.names() == []
 
 
-async def test_a_pause_that_comes_later_stops_it(harness):
+@pytest.mark.parametrize("paused", [True, False], ids=["despite a pause", "without need"])
+async def test_a_pause_that_comes_later_stops_what_was_forced(harness, paused):
     """Else nobody could stop what goes wrong."""
     await harness.run(1)
-    harness.pauses.pause(NAMESPACE, PAUSED)
+    if paused:
+        harness.pauses.pause(NAMESPACE, PAUSED)
     weed(harness, force=True)
     harness.pauses.pause(NAMESPACE, "paused by dave until 16:00: stop")
-    harness.crash(SCHEDULER)
-    await harness.run(10)
-    assert harness.names() == []
-
-
-async def test_force_where_nothing_is_paused_is_no_licence_against_a_later_pause(harness):
-    await harness.run(1)
-    weed(harness, force=True)
-    harness.pauses.pause(NAMESPACE, PAUSED)
     harness.crash(SCHEDULER)
     await harness.run(10)
     assert harness.names() == []
@@ -203,8 +196,7 @@ async def test_a_recovery_that_nobody_asked_for_is_no_event_and_names_nobody(har
 
 
 async def test_the_control_planes_that_have_services_are_known(lab):
-    harness = await ready(lab)
-    assert harness.weeder.controller.namespaces() == {NAMESPACE}
+    assert (await ready(lab)).weeder.controller.namespaces() == {NAMESPACE}
 
 
 async def test_before_the_services_are_listed_nobody_knows_which_there_are(lab):

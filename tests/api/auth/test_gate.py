@@ -10,7 +10,6 @@ from app.core.errors import ConfigurationError
 from app.core.files import EVERY
 from app.core.metrics import Metrics
 from app.core.model.callers import Access
-from app.core.tasks import Tasks
 from tests.api.auth.callers import ask, gate_of, token_file
 from tests.support.certs import Authority
 
@@ -91,16 +90,13 @@ async def test_a_file_that_becomes_wrong_is_a_trouble_and_no_feature_is_off(tmp_
     assert (await ask(gate.around_api(inside), "/", token="adas-token")).status == 200
 
 
-async def test_once_started_it_follows_its_files(tmp_path):
+async def test_once_started_it_follows_its_files(tmp_path, tasks, clock):
     path = token_file(tmp_path)
     gate = await gate_of("--auth-mode=token", f"--auth-token-file={path}")
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
     gate.start(tasks)
     path.write_text("junk")
     while not gate.troubles():  # reading is a thread's, whose time is not virtual
         await clock.sleep(EVERY)
-    await tasks.stop()
     assert "must be a list" in gate.troubles()["token file"]
 
 

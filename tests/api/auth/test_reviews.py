@@ -8,18 +8,12 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.api.auth.budgets import Reputation
 from app.api.auth.reviews import FEATURE, REST, ReviewService, Trust
 from app.api.problems import Problem
+from app.core import errors
 from app.core.clock import Clock
-from app.core.errors import (
-    Forbidden,
-    LimitExceeded,
-    Unauthorized,
-    Unreachable,
-)
 from app.core.model.callers import AUDIENCE, Access, Caller
 from tests.api.auth.conftest import ALICE, BOB, FakeReviewer
 
@@ -165,9 +159,9 @@ async def test_the_hash_of_a_token_is_another_one_in_each_process(reviewer, metr
 # The seed is away.
 
 AWAY = [
-    Unreachable("no answer within 3 s"),
-    Unauthorized("who are we", status=401),
-    LimitExceeded("size", "too long"),
+    errors.Unreachable("no answer within 3 s"),
+    errors.Unauthorized("who are we", status=401),
+    errors.LimitExceeded("size", "too long"),
 ]
 
 
@@ -205,12 +199,11 @@ async def test_those_who_are_known_do_not_wait_for_a_seed_that_was_just_away(rev
     assert reviewer.asked == [ACCESS] * 3
 
 
-async def test_an_absence_is_logged_once_and_not_for_each_call(reviews, reviewer):
+async def test_an_absence_is_logged_once_and_not_for_each_call(reviews, reviewer, lines):
     reviewer.away()
-    with capture_logs() as logged:
-        for _ in range(50):
-            await problem(alice(reviews, trust=Trust.NOTHING))
-    assert [each["event"] for each in logged] == ["callers cannot be reviewed at the moment"]
+    for _ in range(50):
+        await problem(alice(reviews, trust=Trust.NOTHING))
+    assert [each["event"] for each in lines] == ["callers cannot be reviewed at the moment"]
 
 
 # It says that we may not ask.
@@ -222,7 +215,7 @@ async def test_where_we_may_not_ask_every_call_is_refused_and_it_is_said_why(
 ):
     assert await alice(reviews)
     assert await may(reviews)
-    error = Forbidden("may not create it", status=403)
+    error = errors.Forbidden("may not create it", status=403)
     if kind == TOKEN:
         reviewer.fails = error
         await problem(alice(reviews, trust=Trust.NOTHING))
@@ -276,16 +269,15 @@ async def test_while_one_of_both_kinds_is_forbidden_the_feature_is_off(reviews, 
     assert off(metrics) == 1
 
 
-async def test_a_right_that_is_granted_later_is_noticed(reviews, reviewer, metrics):
+async def test_a_right_that_is_granted_later_is_noticed(reviews, reviewer, metrics, lines):
     reviewer.forbid()
-    with capture_logs() as logged:
-        await problem(alice(reviews))
-        await asyncio.sleep(10.1)
-        await problem(alice(reviews))
-        reviewer.mend()
-        await asyncio.sleep(10.1)
-        assert await alice(reviews) == ALICE
-    assert [(each["log_level"], each["feature"]) for each in logged] == [
+    await problem(alice(reviews))
+    await asyncio.sleep(10.1)
+    await problem(alice(reviews))
+    reviewer.mend()
+    await asyncio.sleep(10.1)
+    assert await alice(reviews) == ALICE
+    assert [(each["log_level"], each["feature"]) for each in lines] == [
         ("error", FEATURE),
         ("info", FEATURE),
     ]

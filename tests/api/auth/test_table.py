@@ -161,14 +161,6 @@ async def test_while_nobody_can_be_asked_nothing_but_health_is_answered(
     assert await api.is_healthy()
 
 
-async def test_without_authentication_everybody_may_do_everything(behind):
-    api = await behind("--auth-mode=none")
-    for method, path in TABLE:
-        answer, decision = await api.decided(method, path)
-        assert decision == {"allowed": 1}, (method, path)
-        assert answer.status not in {401, 403}, (method, path)
-
-
 async def test_the_document_is_for_whoever_is_known(behind):
     api = await behind("--auth-mode=kubernetes")
     assert (await api.call("GET", "/openapi.json")).status == 401

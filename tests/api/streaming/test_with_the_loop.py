@@ -3,23 +3,18 @@
 import pytest
 
 from app.api.context import ProberView
-from app.core.clock import Clock
 from app.core.model.policy import Loop
 from app.core.reporting.history import History
-from app.core.tasks import Tasks
 from tests.api.fakes import FakeProcess
 from tests.api.streaming.listening import Harness
-from tests.support.harness import SHOOT, Lab
+from tests.support.harness import Lab
 
 
 @pytest.fixture
-async def loop():
+async def loop(tasks, clock):
     """A prober, and the streams that tell of it."""
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
     lab = Lab(tasks, clock)
-    world = lab.world()
-    world.add_shoot(SHOOT)
+    world = lab.with_shoot()
     prober = lab.prober(world)
     environment, overrides = prober.environment, prober.environment.overrides
     view = ProberView(
@@ -37,7 +32,6 @@ async def loop():
     yield prober, harness
     await harness.close()
     await lab.close()
-    await tasks.stop()
 
 
 async def test_a_healthy_shoot_is_looked_at_again_and_again_and_nobody_is_told(loop):

@@ -12,13 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.config.policy_files import (
-    Loaded,
-    parse_prober,
-    parse_weeder,
-    read_prober_file,
-    read_weeder_file,
-)
+from app.core.config import policy_files
 from app.core.config.yaml_file import MAX_BYTES, keys_of
 from app.core.errors import ConfigurationError
 from app.core.model.endpoints import EndpointProbeSpec, Exec, HttpGet, ProbeType
@@ -41,7 +35,7 @@ def expected(path):
 
 def mistakes(text, *, strict=True):
     with pytest.raises(ConfigurationError) as caught:
-        parse_prober(text, "file", strict=strict)
+        policy_files.parse_prober(text, "file", strict=strict)
     return [str(each) for each in caught.value.mistakes]
 
 
@@ -58,10 +52,10 @@ def file_with(**keys):
     return yaml.safe_dump(top | keys)
 
 
-READERS: dict[str, Callable[..., Loaded[Any]]] = {
-    ".": partial(read_prober_file, allow_exec=True),
-    "endpoint": partial(read_prober_file, allow_exec=True),
-    "weeder": read_weeder_file,
+READERS: dict[str, Callable[..., policy_files.Loaded[Any]]] = {
+    ".": partial(policy_files.read_prober_file, allow_exec=True),
+    "endpoint": partial(policy_files.read_prober_file, allow_exec=True),
+    "weeder": policy_files.read_weeder_file,
 }
 """What reads the files of a folder, which has good and bad ones, with their warnings and mistakes in a text beside."""
 
@@ -95,7 +89,7 @@ def test_no_text_is_without_its_file(folder, least):
 
 
 def test_the_file_that_gardener_deploys_means_what_it_says():
-    loaded = read_prober_file(HERE / "good/gardener.yaml", strict=True)
+    loaded = policy_files.read_prober_file(HERE / "good/gardener.yaml", strict=True)
     assert loaded.warnings == ()
     assert loaded.policy == ProberPolicy(
         kubeconfig_secret="shoot-access-dependency-watchdog-probe",
@@ -110,8 +104,8 @@ def test_the_file_that_gardener_deploys_means_what_it_says():
 
 def test_the_example_has_every_key_of_lease_mode_at_its_default():
     path = REPOSITORY / "config/prober.yaml"
-    loaded = read_prober_file(path, strict=True)
-    gardener = read_prober_file(HERE / "good/gardener.yaml", strict=True).policy
+    loaded = policy_files.read_prober_file(path, strict=True)
+    gardener = policy_files.read_prober_file(HERE / "good/gardener.yaml", strict=True).policy
     assert loaded.warnings == ()
     assert loaded.policy == ProberPolicy(gardener.kubeconfig_secret, gardener.dependents)
     elsewhere = {
@@ -124,7 +118,7 @@ def test_the_example_has_every_key_of_lease_mode_at_its_default():
 
 
 def test_older_spellings_and_keys_mean_what_they_meant():
-    policy = read_prober_file(HERE / "good/older-spellings.yaml", strict=True).policy
+    policy = policy_files.read_prober_file(HERE / "good/older-spellings.yaml", strict=True).policy
     assert (policy.kubeconfig_secret, policy.probe_interval) == ("shoot-access-probe", 20.0)
     assert (policy.jitter, policy.failure_threshold, policy.success_threshold) == (0.1, 3, 1)
     assert policy.dependent(KCM).scale_up == ScalePolicy(1, initial_delay=10.0, timeout=60.0)
@@ -132,7 +126,7 @@ def test_older_spellings_and_keys_mean_what_they_meant():
 
 
 def test_anchors_and_merge_keys_give_what_they_stand_for_and_own_keys_win():
-    policy = read_prober_file(HERE / "good/anchors.yaml", strict=True).policy
+    policy = policy_files.read_prober_file(HERE / "good/anchors.yaml", strict=True).policy
     first, second = policy.dependents
     assert (policy.probe_interval, policy.suspect_interval, policy.limit) == (3.0, 3.0, 0.5)
     assert (first.scale_up, first.scale_down) == (ScalePolicy(1, 0, 120), ScalePolicy(2, 0, 120))
@@ -140,13 +134,13 @@ def test_anchors_and_merge_keys_give_what_they_stand_for_and_own_keys_win():
 
 
 def test_the_suspect_interval_defaults_to_a_probe_interval_that_is_shorter():
-    loaded = parse_prober(file_with(probeInterval="2s"), "file", strict=True)
+    loaded = policy_files.parse_prober(file_with(probeInterval="2s"), "file", strict=True)
     assert loaded.policy.suspect_interval == 2.0
 
 
 def test_what_a_failed_resource_leads_to_can_be_chosen():
     text = file_with(onScaleDownFailure="Stop", onScaleUpFailure="Continue")
-    policy = parse_prober(text, "file", strict=True).policy
+    policy = policy_files.parse_prober(text, "file", strict=True).policy
     assert (policy.on_scale_down_failure, policy.on_scale_up_failure) == (
         OnFailure.STOP,
         OnFailure.CONTINUE,
@@ -157,7 +151,7 @@ def test_an_unknown_key_never_stops_the_running_program():
     text = file_with(probeIntervall="20s")
     message = "unknown key; the nearest known key is probeInterval"
     assert mistakes(text, strict=True) == [f"line 9: probeIntervall: {message}"]
-    loaded = parse_prober(text, "file", strict=False)
+    loaded = policy_files.parse_prober(text, "file", strict=False)
     assert [str(each) for each in loaded.warnings] == [f"probeIntervall (line 9): {message}"]
 
 
@@ -170,7 +164,7 @@ def test_a_wrong_value_stops_the_running_program_too():
 def test_a_resource_of_the_core_group_can_be_a_dependent():
     ref = {"apiVersion": "v1", "kind": "ReplicationController", "name": "old.one-2"}
     text = file_with(dependentResourceInfos=[{"ref": ref, "scaleUp": {}, "scaleDown": {}}])
-    (dependent,) = parse_prober(text, "file", strict=True).policy.dependents
+    (dependent,) = policy_files.parse_prober(text, "file", strict=True).policy.dependents
     assert dependent.ref == ResourceRef("v1", "ReplicationController", "old.one-2")
 
 
@@ -185,19 +179,19 @@ def test_a_resource_of_the_core_group_can_be_a_dependent():
 )
 def test_a_file_that_cannot_be_read_is_refused(path, message, tmp_path):
     with pytest.raises(ConfigurationError, match=message):
-        read_prober_file(tmp_path / path, strict=False)
+        policy_files.read_prober_file(tmp_path / path, strict=False)
 
 
 def test_a_file_that_may_not_be_read_is_refused(monkeypatch):
     monkeypatch.setattr(Path, "open", Mock(side_effect=PermissionError(13, "Permission denied")))
     with pytest.raises(ConfigurationError, match="cannot be read: Permission denied"):
-        read_prober_file(Path("file.yaml"), strict=False)
+        policy_files.read_prober_file(Path("file.yaml"), strict=False)
 
 
 def test_a_byte_order_mark_does_no_harm(tmp_path):
     path = tmp_path / "file.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + file_with().encode())
-    assert read_prober_file(path, strict=True).policy.kubeconfig_secret == "probe"
+    assert policy_files.read_prober_file(path, strict=True).policy.kubeconfig_secret == "probe"
 
 
 def test_a_file_of_the_greatest_size_is_refused_in_a_moment():
@@ -265,11 +259,11 @@ def changed(value, path, other):
 def loads_or_is_refused(folder, text, *, strict=False):
     try:
         if folder == "weeder":
-            weeder = parse_weeder(text, "file", strict=strict).policy
+            weeder = policy_files.parse_weeder(text, "file", strict=strict).policy
             assert weeder.watch_duration > 0
             assert all(weeder.services.values())
         else:
-            prober = parse_prober(text, "file", strict=strict, allow_exec=True).policy
+            prober = policy_files.parse_prober(text, "file", strict=strict, allow_exec=True).policy
             assert prober.probe_interval > 0
             assert prober.dependents
             assert len({each.name for each in prober.endpoint_probes}) == len(

@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.core.config.policy_files import (
-    known_after,
-    late_scale_down,
-    parse_prober,
-    read_prober_file,
-)
+from app.core.config import policy_files
 from app.core.config.yaml_file import keys_of
 from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, TcpSocket
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
@@ -26,7 +21,7 @@ ENDPOINT = {"internalKubeConfigSecretName": "inside", "externalKubeConfigSecretN
 
 def loaded(mode, **keys):
     text = yaml.safe_dump({"dependentResourceInfos": [DEPENDENT]} | mode | keys)
-    return parse_prober(text, "file", strict=True)
+    return policy_files.parse_prober(text, "file", strict=True)
 
 
 def deployment(name):
@@ -81,17 +76,17 @@ def test_endpoint_mode_is_warned_of_where_the_verdict_and_a_delay_take_all_the_g
         probe_timeout=timeout,
         suspect_interval=4.0,
     )
-    assert known_after(policy) == known
+    assert policy_files.known_after(policy) == known
     for grace, late in ((known + delay, True), (known + delay + 0.1, False)):
-        assert (late_scale_down(replace(policy, grace=grace)) is not None) is late
+        assert (policy_files.late_scale_down(replace(policy, grace=grace)) is not None) is late
 
 
 EXAMPLE = HERE.parents[2] / "config/prober-endpoint.yaml"
 
 
 def test_the_example_has_the_defaults_each_handler_each_key_and_scales_what_the_other_one_scales():
-    found = read_prober_file(EXAMPLE, strict=True, allow_exec=True)
-    other = read_prober_file(EXAMPLE.with_name("prober.yaml"), strict=True).policy
+    found = policy_files.read_prober_file(EXAMPLE, strict=True, allow_exec=True)
+    other = policy_files.read_prober_file(EXAMPLE.with_name("prober.yaml"), strict=True).policy
     probes = found.policy.endpoint_probes
     assert found.warnings == ()
     assert found.policy == replace(

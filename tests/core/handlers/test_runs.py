@@ -26,11 +26,7 @@ def gate(handler, timeout=1):
 
 
 async def test_no_probe_that_only_observes_keeps_one_that_gates_waiting():
-    async with (
-        serving(Asked.hang) as slow,
-        serving(OK) as well,
-        handlers(runs=4) as made,
-    ):
+    async with serving(Asked.hang) as slow, serving(OK) as well, handlers(runs=4) as made:
         jobs = [
             asyncio.ensure_future(made.run(probe(HttpGet(slow.port), 2), at(namespace=str(n))))
             for n in range(20)
@@ -105,11 +101,7 @@ OBSERVED = [f"observed-{n}.example" for n in range(4 * THREADS)]
 
 
 async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_waiting(asked):
-    async with (
-        serving(Asked.hang) as target,
-        handlers() as made,
-        may_probe(made, OBSERVED, asked),
-    ):
+    async with serving(Asked.hang) as target, handlers() as made, may_probe(made, OBSERVED, asked):
         assert set(asked) == set(OBSERVED[:THREADS])
         found = await made.run(gate(TcpSocket(target.port), 10), at("localhost"))
         assert found.outcome is ProbeOutcome.SUCCESS
@@ -122,10 +114,7 @@ async def test_silent_names_of_probes_that_observe_keep_no_lookup_of_a_gate_wait
 
 
 async def test_of_gates_whose_names_are_silent_as_many_fail_as_they_have_lookups(asked):
-    async with (
-        handlers() as made,
-        may_probe(made, OBSERVED, asked),
-    ):
+    async with handlers() as made, may_probe(made, OBSERVED, asked):
         names = [f"gate-{n}.example" for n in range(GATE_THREADS)]
         found = await asyncio.gather(
             *(made.run(gate(TcpSocket(80)), at(name, namespace=name)) for name in names)

@@ -8,21 +8,15 @@ import pytest
 import yaml
 
 from app.core import errors
-from app.core.kube.connections import (
-    ByteBudget,
-    RequestedRight,
-    error_of_exception,
-    error_of_status,
-    retry_after_of,
-)
+from app.core.kube import connections
 
-ASKED = RequestedRight("patch", "deployments", "ns/kcm")
+ASKED = connections.RequestedRight("patch", "deployments", "ns/kcm")
 ANSWERS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text())
 
 
 @pytest.mark.parametrize(("status", "kind"), ANSWERS["statuses"].items())
 def test_each_status_has_its_error(status, kind):
-    error = error_of_status(ASKED, status)
+    error = connections.error_of_status(ASKED, status)
     assert type(error).__name__ == kind
     assert error.status == status
     assert str(error).startswith("patch deployments in ns/kcm: ")
@@ -32,7 +26,7 @@ def test_each_status_has_its_error(status, kind):
     ("header", "date", "seconds"), [*ANSWERS["retry after"], ("9" * 400, None, None)]
 )
 def test_retry_after_is_read_in_both_forms(header, date, seconds):
-    assert retry_after_of(header, date) == seconds
+    assert connections.retry_after_of(header, date) == seconds
 
 
 @pytest.mark.parametrize(
@@ -50,7 +44,7 @@ def test_retry_after_is_read_in_both_forms(header, date, seconds):
     ],
 )
 def test_exceptions_of_libraries_become_our_own(error, kind, text):
-    got = error_of_exception(ASKED, error)
+    got = connections.error_of_exception(ASKED, error)
     assert type(got) is kind
     assert text in str(got)
 
@@ -59,7 +53,7 @@ def test_exceptions_of_libraries_become_our_own(error, kind, text):
 
 
 async def test_what_fits_does_not_wait():
-    budget = ByteBudget(100, 40)
+    budget = connections.ByteBudget(100, 40)
     with budget.claim() as claim:
         await claim(40)
         assert budget.used == 40
@@ -67,7 +61,7 @@ async def test_what_fits_does_not_wait():
 
 
 async def test_who_does_not_fit_waits_until_another_has_finished():
-    budget = ByteBudget(100, 60)
+    budget = connections.ByteBudget(100, 60)
     order = []
 
     async def read(name, size, seconds):
@@ -82,7 +76,7 @@ async def test_who_does_not_fit_waits_until_another_has_finished():
 
 
 async def test_one_that_is_cancelled_while_it_waits_gives_back_what_it_had():
-    budget = ByteBudget(100, 60)
+    budget = connections.ByteBudget(100, 60)
     with budget.claim() as first:
         await first(60)
 
@@ -100,7 +94,7 @@ async def test_one_that_is_cancelled_while_it_waits_gives_back_what_it_had():
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_answers_that_grow_beside_each_other_never_lock_each_other_out(seed):
-    random, budget = Random(seed), ByteBudget(300, 100)
+    random, budget = Random(seed), connections.ByteBudget(300, 100)
 
     async def read(size):
         with budget.claim() as claim:
@@ -118,4 +112,4 @@ async def test_answers_that_grow_beside_each_other_never_lock_each_other_out(see
 
 def test_the_largest_body_must_fit():
     with pytest.raises(ValueError, match="must fit"):
-        ByteBudget(10, 11)
+        connections.ByteBudget(10, 11)

@@ -16,20 +16,10 @@ from hypothesis import strategies as st
 from app.core.errors import BadAnswer, LimitExceeded
 from app.core.kube.decoding import envelope, pod_objects, seed_objects, shoot_objects
 from app.core.kube.decoding import overrides as codec
+from app.core.model import shoots
 from app.core.model import workloads as ann
 from app.core.model.overrides import ObjectId, ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase, ScaleSpec
-from app.core.model.shoots import (
-    DEFAULT_NODE_CONDITIONS,
-    ClusterView,
-    LastOperation,
-    LeaseView,
-    MachineView,
-    NodeView,
-    ShootView,
-    Undecodable,
-    WorkerPool,
-)
 from app.core.model.workloads import Direction, ResourceRef, ScaleView
 
 T = TypeVar("T")
@@ -53,11 +43,11 @@ def counted(steps, found):
     found.append((yield from steps))
 
 
-def leases(body) -> envelope.RawPage[LeaseView]:
+def leases(body) -> envelope.RawPage[shoots.LeaseView]:
     return done(shoot_objects.leases(body))
 
 
-def nodes(body) -> envelope.RawPage[NodeView]:
+def nodes(body) -> envelope.RawPage[shoots.NodeView]:
     return done(shoot_objects.nodes(body))
 
 
@@ -80,7 +70,7 @@ def test_leases_are_read_with_their_times():
     page = leases(
         listed("LeaseList", [lease("n1", "1970-01-01T00:01:40.500000Z")], **{"continue": "more"})
     )
-    assert page.items == (LeaseView("n1", 100.5, 40),)
+    assert page.items == (shoots.LeaseView("n1", 100.5, 40),)
     assert (page.resource_version, page.continues) == ("7", "more")
 
 
@@ -101,7 +91,7 @@ def test_of_a_key_that_is_there_twice_the_last_value_counts():
     ):
         assert first in text
         page = leases(text.replace(first, second, 1).encode())
-        assert page.items == (LeaseView("n1", 10.0, 40),)
+        assert page.items == (shoots.LeaseView("n1", 10.0, 40),)
 
 
 def test_a_lease_of_the_year_9999_has_a_time_that_can_be_counted_with():
@@ -113,7 +103,7 @@ def test_a_lease_of_the_year_9999_has_a_time_that_can_be_counted_with():
 @pytest.mark.parametrize("spec", [{}, None, {"renewTime": None, "leaseDurationSeconds": None}])
 def test_a_lease_may_have_nothing_in_it(spec):
     page = leases(listed("LeaseList", [{"metadata": {"name": "n"}, "spec": spec}]))
-    assert page.items == (LeaseView("n", None, None),)
+    assert page.items == (shoots.LeaseView("n", None, None),)
 
 
 def long_list(kind, items, **meta):
@@ -125,11 +115,11 @@ def long_list(kind, items, **meta):
 def test_a_long_list_is_read_item_by_item():
     items = [lease(f"n{number}", "1970-01-01T00:01:40Z") for number in range(1000)]
     body = bytearray(long_list("LeaseList", items, **{"continue": "more"}))
-    found: list[envelope.RawPage[LeaseView]] = []
+    found: list[envelope.RawPage[shoots.LeaseView]] = []
     steps = list(counted(shoot_objects.leases(body), found))
     (page,) = found
     assert len(steps) == 1000
-    assert page.items == tuple(LeaseView(f"n{n}", 100.0, 40) for n in range(1000))
+    assert page.items == tuple(shoots.LeaseView(f"n{n}", 100.0, 40) for n in range(1000))
     assert page.continues == "more"
     assert page.resource_version == "7"
     body.clear()  # nothing looks into it any more
@@ -189,7 +179,9 @@ def test_wrong_types_are_refused(thing):
 
 def test_a_node_has_what_rules_read_and_nothing_else():
     assert nodes(listed("NodeList", [OBJECTS["node"]])).items == (
-        NodeView("n1", "a", "z1", True, frozenset({"Ready", "InPlaceUpdate"}), "ReadyForUpdate"),
+        shoots.NodeView(
+            "n1", "a", "z1", True, frozenset({"Ready", "InPlaceUpdate"}), "ReadyForUpdate"
+        ),
     )
 
 
@@ -197,7 +189,7 @@ def test_a_node_has_what_rules_read_and_nothing_else():
 def test_a_bare_node_is_a_node(empty):
     for status in ({}, None, {"conditions": None}):
         page = nodes(listed("NodeList", [{"metadata": {"name": "n", **empty}, "status": status}]))
-        assert page.items == (NodeView("n"),)
+        assert page.items == (shoots.NodeView("n"),)
 
 
 def test_an_in_place_update_that_is_over_has_no_reason():
@@ -265,8 +257,8 @@ def test_machines_have_node_and_phase():
         "status": {"currentStatus": {"phase": "Running"}},
     }
     new = {"metadata": {"name": "m2", "labels": None}, "status": {"currentStatus": None}}
-    assert seed_objects.machine(raw(full)) == MachineView("m1", "n1", "Running")
-    assert seed_objects.machine(raw(new)) == MachineView("m2", None, "")
+    assert seed_objects.machine(raw(full)) == shoots.MachineView("m1", "n1", "Running")
+    assert seed_objects.machine(raw(new)) == shoots.MachineView("m2", None, "")
 
 
 def cluster(shoot, **meta):
@@ -279,16 +271,16 @@ def cluster(shoot, **meta):
 
 
 def test_a_cluster_shows_its_shoot():
-    assert seed_objects.cluster(cluster(SHOOT)) == ClusterView(
+    assert seed_objects.cluster(cluster(SHOOT)) == shoots.ClusterView(
         "shoot--a--b",
         "5",
-        ShootView(
+        shoots.ShootView(
             hibernation_enabled=True,
             is_hibernated=True,
-            last_operation=LastOperation("Reconcile", "Succeeded", 10.0),
+            last_operation=shoots.LastOperation("Reconcile", "Succeeded", 10.0),
             workers=(
-                WorkerPool("a", DEFAULT_NODE_CONDITIONS),
-                WorkerPool("b", frozenset({"X", "Y"})),
+                shoots.WorkerPool("a", shoots.DEFAULT_NODE_CONDITIONS),
+                shoots.WorkerPool("b", frozenset({"X", "Y"})),
             ),
             node_monitor_grace=80.0,
         ),
@@ -299,18 +291,18 @@ def test_deletion_shows_on_either():
     assert seed_objects.cluster(cluster(SHOOT, deletionTimestamp="2026-01-01T00:00:00Z")).deleting
     dying = SHOOT | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     shoot = seed_objects.cluster(cluster(dying)).shoot
-    assert isinstance(shoot, ShootView)
+    assert isinstance(shoot, shoots.ShootView)
     assert shoot.deleting
 
 
 def test_an_empty_shoot_is_one_without_workers():
-    assert seed_objects.cluster(cluster({"spec": {}})).shoot == ShootView()
+    assert seed_objects.cluster(cluster({"spec": {}})).shoot == shoots.ShootView()
 
 
 @pytest.mark.parametrize(("shoot", "said"), OBJECTS["undecodable shoots"])
 def test_a_shoot_that_cannot_be_decoded_says_why_and_keeps_its_cluster(shoot, said):
     view = seed_objects.cluster(cluster(shoot))
-    assert isinstance(view.shoot, Undecodable)
+    assert isinstance(view.shoot, shoots.Undecodable)
     assert said in view.shoot.reason
     assert (view.name, view.resource_version) == ("shoot--a--b", "5")
 
@@ -322,7 +314,7 @@ def test_a_worker_has_at_most_32_node_conditions():
         return seed_objects.cluster(cluster({"spec": {"provider": {"workers": [worker]}}})).shoot
 
     assert len(view(32).workers[0].node_conditions) == 32
-    assert isinstance(view(33), Undecodable)
+    assert isinstance(view(33), shoots.Undecodable)
 
 
 @pytest.mark.parametrize("spec", [None, [], "x"])
@@ -330,7 +322,7 @@ def test_a_cluster_of_which_only_the_name_can_be_read_is_undecodable(spec):
     view = seed_objects.cluster(
         raw({"metadata": {"name": "c", "resourceVersion": "1"}, "spec": spec})
     )
-    assert isinstance(view.shoot, Undecodable)
+    assert isinstance(view.shoot, shoots.Undecodable)
 
 
 def test_a_secret_gives_its_kubeconfig_and_nothing_else():

@@ -6,14 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.core.errors import (
-    AddressForbidden,
-    CertificateUntrusted,
-    ClusterError,
-    CredentialRefused,
-    NameUnresolved,
-    Unreachable,
-)
+from app.core import errors
 from app.core.kube import kubeconfig as kubeconfig_module
 from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy
 from app.core.model.shoots import Route, SecretView
@@ -72,9 +65,9 @@ def addresses(*texts):
 async def test_an_attempt_ends_when_its_time_or_that_of_the_probe_is_over(times):
     within, began = times.pop("within"), asyncio.get_running_loop().time()
     async with serving(Asked.hang) as server, connecting(**times) as connector:
-        with pytest.raises(Unreachable) as caught:
+        with pytest.raises(errors.Unreachable) as caught:
             await version(connector, server, token="canary-77", within=within)
-    assert type(caught.value) is Unreachable
+    assert type(caught.value) is errors.Unreachable
     assert "canary-77" not in repr(caught.value)
     assert asyncio.get_running_loop().time() - began < 1.0
 
@@ -100,7 +93,7 @@ async def test_the_routes_of_a_shoot_are_two_clusters_with_credentials_of_their_
         assert await connector.connect(external(outer, token="out")) is far
         assert inner.asked[0].headers["authorization"] == "Bearer in"
         assert outer.asked[0].headers["authorization"] == "Bearer out"
-        with pytest.raises(CredentialRefused):
+        with pytest.raises(errors.CredentialRefused):
             await connector.connect(SecretView(NAMESPACE, "2", b"{", Route.EXTERNAL))
         assert await connector.connect(internal(inner, token="in")) is near
         await near.version()
@@ -116,11 +109,11 @@ async def test_what_a_shoot_has_open_ends_where_it_is_forgotten_and_on_one_route
         waiting = asyncio.ensure_future(version(connector, outer, within=5.0))
         await until(lambda: outer.asked)
         if new:
-            with pytest.raises(CertificateUntrusted):
+            with pytest.raises(errors.CertificateUntrusted):
                 await version(connector, outer, version="2", ca=Authority.create())
         else:
             connector.forget(NAMESPACE)
-        with pytest.raises(ClusterError):
+        with pytest.raises(errors.ClusterError):
             await asyncio.wait_for(waiting, 2)
         await until(lambda: (inner.open, outer.open) == (new, 0))
 
@@ -151,14 +144,14 @@ INSIDE = [
 @pytest.mark.parametrize(("policy", "host"), INSIDE)
 async def test_what_leads_inside_is_never_connected_to(policy, host):
     async with serving(api()) as server, connecting(policy) as connector:
-        with pytest.raises(AddressForbidden, match="--external-server-pattern"):
+        with pytest.raises(errors.AddressForbidden, match="--external-server-pattern"):
             await version(connector, Named(server.port, host))
         assert server.connections == 0
 
 
 async def test_an_ipv6_literal_is_connected_to():
     async with connecting() as connector:
-        with pytest.raises(Unreachable, match="no connection"):
+        with pytest.raises(errors.Unreachable, match="no connection"):
             await version(connector, Named(1, "[::1]"))
 
 
@@ -197,7 +190,7 @@ async def test_a_name_that_changes_between_check_and_connection_changes_nothing(
             shoot = await connector.connect(external(Named(server.port)))
             assert await shoot.version() == "v1.35.4"
             assert dns.asked == [NAME]
-            with pytest.raises(AddressForbidden):
+            with pytest.raises(errors.AddressForbidden):
                 await shoot.version(within=1.0)
             assert await shoot.version() == "v1.35.4"
         assert not touched
@@ -206,7 +199,7 @@ async def test_a_name_that_changes_between_check_and_connection_changes_nothing(
 
 async def test_the_certificate_must_have_the_name_and_not_the_address(dns):
     async with serving(api()) as server, connecting(ExternalServerPolicy()) as connector:
-        with pytest.raises(CertificateUntrusted):
+        with pytest.raises(errors.CertificateUntrusted):
             await version(connector, Named(server.port, "other.example"))
 
 
@@ -226,7 +219,7 @@ async def test_a_name_without_address_is_unresolved_on_both_routes(dns, code, ro
     dns.answers[NAME] = socket.gaierror(code, "nobody knows")
     secret = SecretView(NAMESPACE, "1", kubeconfig(Named(443)), route)
     async with connecting(ExternalServerPolicy()) as connector:
-        with pytest.raises(NameUnresolved, match="cannot be resolved"):
+        with pytest.raises(errors.NameUnresolved, match="cannot be resolved"):
             await (await connector.connect(secret)).version(within=1.0)
 
 
@@ -235,7 +228,7 @@ async def test_a_resolver_that_hangs_says_nothing_about_the_path(dns, route):
     dns.silent = lambda _: True
     secret = SecretView(NAMESPACE, "1", kubeconfig(Named(443)), route)
     async with connecting(ExternalServerPolicy()) as connector:
-        with pytest.raises(NameUnresolved, match="not resolved in time"):
+        with pytest.raises(errors.NameUnresolved, match="not resolved in time"):
             await (await connector.connect(secret)).version(within=0.2)
         dns.open.set()
         await until(
@@ -243,7 +236,9 @@ async def test_a_resolver_that_hangs_says_nothing_about_the_path(dns, route):
         )
 
 
-@pytest.mark.parametrize(("seconds", "blamed"), [(0.45, NameUnresolved), (0.1, Unreachable)])
+@pytest.mark.parametrize(
+    ("seconds", "blamed"), [(0.45, errors.NameUnresolved), (0.1, errors.Unreachable)]
+)
 async def test_a_resolver_that_took_most_of_the_time_and_no_other_is_to_blame(dns, seconds, blamed):
     dns.silent = lambda _: True
     async with swallowing(NAME) as where, connecting(ExternalServerPolicy()) as connector:

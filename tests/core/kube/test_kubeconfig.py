@@ -15,6 +15,7 @@ from app.core.errors import CredentialRefused
 from app.core.kube import kubeconfig
 from app.core.kube.kubeconfig import REASONS, ServerPolicy, ShootCredential, parse_kubeconfig
 from tests.core.kube.server import AUTHORITY
+from tests.support.kubeconfigs import kubeconfig_of
 
 NAMESPACE = "shoot--dev--one"
 CANARY = "canary-8f3a"
@@ -26,29 +27,10 @@ KEY = base64.b64encode(PAIR.key).decode()
 
 
 def config(*, cluster=None, user=None, top=None, context=None):
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": NAMESPACE,
-        "clusters": [
-            {
-                "name": NAMESPACE,
-                "cluster": {
-                    "server": f"https://kube-apiserver.{NAMESPACE}.svc",
-                    "certificate-authority-data": CA,
-                    **(cluster or {}),
-                },
-            }
-        ],
-        "contexts": [
-            {
-                "name": NAMESPACE,
-                "context": {"cluster": NAMESPACE, "user": NAMESPACE, **(context or {})},
-            }
-        ],
-        "users": [{"name": NAMESPACE, "user": {"token": CANARY} if user is None else user}],
-        **(top or {}),
-    }
+    server = {"server": f"https://kube-apiserver.{NAMESPACE}.svc", "certificate-authority-data": CA}
+    known = {"token": CANARY} if user is None else user
+    found = kubeconfig_of(NAMESPACE, server | (cluster or {}), known, **(context or {}))
+    return found | (top or {})
 
 
 def parse(document, policy=None) -> ShootCredential:

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Conflict, Forbidden, Invalid, NotFound, Unreachable
@@ -210,18 +209,17 @@ MENDED_BY_PEOPLE = [
 
 @pytest.mark.parametrize("refusal", MENDED_BY_PEOPLE, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("leading", [True, False])
-async def test_what_only_a_person_can_mend_turns_it_off_until_it_is_mended(refusal, leading):
+async def test_what_only_a_person_can_mend_turns_it_off_until_it_is_mended(refusal, leading, lines):
     seed = Seed(sending_to(OTHER))
     seed.reading = refusal
-    with structlog.testing.capture_logs() as logs:
-        async with running(seed, leading=leading) as replica:
-            await asyncio.sleep(600)
-            assert (replica.address.off, replica.off) == (str(refusal), 1)
-            assert len(seed.asked) <= 11
-            seed.reading = None
-            await asyncio.sleep(61)
-            assert (replica.address.off, replica.off) == (None, 0)
-    assert len([each for each in logs if each["log_level"] == "warning"]) == 1
+    async with running(seed, leading=leading) as replica:
+        await asyncio.sleep(600)
+        assert (replica.address.off, replica.off) == (str(refusal), 1)
+        assert len(seed.asked) <= 11
+        seed.reading = None
+        await asyncio.sleep(61)
+        assert (replica.address.off, replica.off) == (None, 0)
+    assert len([each for each in lines if each["log_level"] == "warning"]) == 1
 
 
 @pytest.mark.parametrize("kind", [Forbidden, Invalid])

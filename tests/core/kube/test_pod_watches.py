@@ -4,7 +4,6 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-import structlog
 
 from app.core.errors import BadAnswer, Forbidden, ServerFault, Throttled, Unauthorized, Unreachable
 from app.core.kube.seed_api import Budget
@@ -75,15 +74,14 @@ async def test_each_request_is_admitted_before_it_is_made_and_none_counts_agains
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
 @pytest.mark.parametrize("refusal", [Forbidden("pods: 403"), Unauthorized("401")])
-async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal, verb):
+async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal, verb, lines):
     script = watched([FOREVER], lists=[refusal]) if verb == "list" else watched(refusal)
-    with structlog.testing.capture_logs() as logs:
-        async with pods_on(script) as watch:
-            with pytest.raises(Forbidden, match=str(refusal)):
-                await asyncio.wait_for(watch.task, 10)
-            assert script.verbs().count(verb) == 3
-            assert watch.synced is (verb == "watch")
-    assert {entry["log_level"] for entry in logs} == {"error"}
+    async with pods_on(script) as watch:
+        with pytest.raises(Forbidden, match=str(refusal)):
+            await asyncio.wait_for(watch.task, 10)
+        assert script.verbs().count(verb) == 3
+        assert watch.synced is (verb == "watch")
+    assert {entry["log_level"] for entry in lines} == {"error"}
 
 
 async def test_no_other_failure_ends_it():
@@ -102,8 +100,7 @@ async def test_no_metric_has_a_series_for_each_of_them():
         assert sample("dwd_watch_last_contact_timestamp_seconds", labels) is None
 
 
-async def test_what_goes_wrong_names_the_namespace():
-    with structlog.testing.capture_logs() as logs:
-        async with pods_on(watched([b"<html>"], [FOREVER])):
-            await asyncio.sleep(1)
-    assert f"watch pods in {NS}" in logs[0]["error"]
+async def test_what_goes_wrong_names_the_namespace(lines):
+    async with pods_on(watched([b"<html>"], [FOREVER])):
+        await asyncio.sleep(1)
+    assert f"watch pods in {NS}" in lines[0]["error"]

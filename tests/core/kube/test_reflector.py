@@ -9,7 +9,6 @@ from unittest.mock import ANY
 
 import msgspec
 import pytest
-import structlog
 
 from app.core.clock import Clock
 from app.core.errors import (
@@ -370,18 +369,17 @@ async def test_a_pause_that_the_server_asks_for_is_kept():
 
 
 @pytest.mark.parametrize("refusal", [Forbidden("list secrets: 403"), Unauthorized("401")])
-async def test_a_refusal_that_goes_on_is_reported_as_an_error_and_retried_slowly(refusal):
-    with structlog.testing.capture_logs() as logs:
-        async with watching([*[refusal] * 4, page()], [[FOREVER]]) as watcher:
-            await asyncio.sleep(17)
-            assert len(watcher.script.asked) == 3
-            await asyncio.sleep(15)
-            assert len(watcher.script.asked) == 4
-            assert watcher.reflector.trouble == str(refusal)
-            await asyncio.sleep(16)
-            assert watcher.reflector.state.synced
-            assert watcher.reflector.trouble is None
-    assert [entry["log_level"] for entry in logs] == ["error"] * 4
+async def test_a_refusal_that_goes_on_is_reported_as_an_error_and_retried_slowly(refusal, lines):
+    async with watching([*[refusal] * 4, page()], [[FOREVER]]) as watcher:
+        await asyncio.sleep(17)
+        assert len(watcher.script.asked) == 3
+        await asyncio.sleep(15)
+        assert len(watcher.script.asked) == 4
+        assert watcher.reflector.trouble == str(refusal)
+        await asyncio.sleep(16)
+        assert watcher.reflector.state.synced
+        assert watcher.reflector.trouble is None
+    assert [entry["log_level"] for entry in lines] == ["error"] * 4
 
 
 STARTING = [Forbidden("403"), Throttled("429", retry_after=1.0), Expired("410")]
@@ -455,17 +453,18 @@ BROKEN = {
 }
 
 
-async def test_of_an_object_that_cannot_be_decoded_the_last_good_one_stays_and_it_is_said_once():
+async def test_of_an_object_that_cannot_be_decoded_the_last_good_one_stays_and_it_is_said_once(
+    lines,
+):
     events = [event("MODIFIED", BROKEN)] * 3 + [event("ADDED", secret("b", 13)), FOREVER]
-    with structlog.testing.capture_logs() as logs:
-        async with watching([page(secret("a", 1))], [events]) as watcher:
-            await asyncio.sleep(5)
-            assert watcher.version_of("a") == "1"
-            assert watcher.version_of("b") == "13"
-    said = [entry for entry in logs if entry["event"].startswith("an object cannot be decoded")]
+    async with watching([page(secret("a", 1))], [events]) as watcher:
+        await asyncio.sleep(5)
+        assert watcher.version_of("a") == "1"
+        assert watcher.version_of("b") == "13"
+    said = [entry for entry in lines if entry["event"].startswith("an object cannot be decoded")]
     assert len(said) == 1
     assert said[0]["namespace"] == "a"
-    assert "canary" not in str(logs)
+    assert "canary" not in str(lines)
 
 
 async def test_one_bad_object_does_not_hide_the_others_of_a_list():

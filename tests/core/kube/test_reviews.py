@@ -9,16 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from app.core.errors import (
-    BadAnswer,
-    ClusterError,
-    Forbidden,
-    Invalid,
-    LimitExceeded,
-    ServerFault,
-    Throttled,
-    Unreachable,
-)
+from app.core import errors
 from app.core.kube import reviews
 from app.core.kube.client import ApiRequest
 from app.core.kube.connections import RequestedRight
@@ -120,7 +111,7 @@ async def test_an_answer_of_a_server_that_knows_no_audiences_is_not_believed():
 
 @pytest.mark.parametrize("user", [None, {}, {"username": ""}, {"username": None}], ids=str)
 async def test_a_verified_token_of_nobody_is_a_bad_answer(user):
-    with pytest.raises(BadAnswer):
+    with pytest.raises(errors.BadAnswer):
         await authenticated(good_token(user=user))
 
 
@@ -130,17 +121,17 @@ async def test_nulls_are_nothing():
 
 
 ANSWERS = {
-    "another kind": ({"kind": "Status", "status": {"allowed": True}}, 201, BadAnswer),
-    "no status": ({"kind": "TokenReview"}, 201, BadAnswer),
-    "a wrong type": (good_token(authenticated=CANARY), 201, BadAnswer),
-    "no JSON": (b"{" + CANARY.encode(), 201, BadAnswer),
-    "no text": (b'{"kind": "TokenReview", "\xff' + CANARY.encode() + b'"}', 201, BadAnswer),
-    "too long": (b" " * 300_000 + CANARY.encode(), 201, LimitExceeded),
-    "a redirect": (b"", 302, BadAnswer),
-    "403": ({"message": f"user with {CANARY} may not"}, 403, Forbidden),
-    "422": ({"message": f'Invalid value: "{CANARY}"'}, 422, Invalid),
-    "500": ({"message": f"webhook said {CANARY}"}, 500, ServerFault),
-    "429": ({"message": CANARY}, 429, Throttled),
+    "another kind": ({"kind": "Status", "status": {"allowed": True}}, 201, errors.BadAnswer),
+    "no status": ({"kind": "TokenReview"}, 201, errors.BadAnswer),
+    "a wrong type": (good_token(authenticated=CANARY), 201, errors.BadAnswer),
+    "no JSON": (b"{" + CANARY.encode(), 201, errors.BadAnswer),
+    "no text": (b'{"kind": "TokenReview", "\xff' + CANARY.encode() + b'"}', 201, errors.BadAnswer),
+    "too long": (b" " * 300_000 + CANARY.encode(), 201, errors.LimitExceeded),
+    "a redirect": (b"", 302, errors.BadAnswer),
+    "403": ({"message": f"user with {CANARY} may not"}, 403, errors.Forbidden),
+    "422": ({"message": f'Invalid value: "{CANARY}"'}, 422, errors.Invalid),
+    "500": ({"message": f"webhook said {CANARY}"}, 500, errors.ServerFault),
+    "429": ({"message": CANARY}, 429, errors.Throttled),
 }
 
 
@@ -151,7 +142,7 @@ async def test_whatever_fails_no_message_has_the_token(answer, status, kind, cap
         await authenticated(answer, status)
     told = "".join(traceback.format_exception(caught.value))
     told += repr(ApiRequest(RequestedRight("create", "x"), TOKENS, 3.0, body={"token": CANARY}))
-    assert isinstance(caught.value, ClusterError)
+    assert isinstance(caught.value, errors.ClusterError)
     assert CANARY not in told + str(logs) + caplog.text
     output = capsys.readouterr()
     assert CANARY not in output.out + output.err
@@ -160,7 +151,7 @@ async def test_whatever_fails_no_message_has_the_token(answer, status, kind, cap
 async def test_what_a_server_says_of_other_requests_is_still_told():
     world = World({"message": "jane may not be asked about"}, 403)
     async with reviewer_on(world) as (reviewer, _):
-        with pytest.raises(Forbidden, match="jane may not be asked about"):
+        with pytest.raises(errors.Forbidden, match="jane may not be asked about"):
             await reviewer.allowed(Caller("jane"), Access("get", "shoots"))
     assert world.bodies[0]["spec"].keys() == {"user", "resourceAttributes"}, "and no empty field"
 
@@ -222,7 +213,7 @@ async def test_only_what_is_allowed_and_not_denied_may_be_done(status, allowed):
 )
 async def test_an_answer_that_makes_no_sense_allows_nothing(answer):
     async with reviewer_on(World(answer)) as (reviewer, _):
-        with pytest.raises(BadAnswer):
+        with pytest.raises(errors.BadAnswer):
             await reviewer.allowed(Caller("jane"), Access("get", "shoots"))
 
 
@@ -239,7 +230,7 @@ def soon(monkeypatch):
 async def test_a_review_ends_after_its_time_also_where_it_is_tried_twice(soon):
     async with reviewer_on(World(Asked.hang)) as (reviewer, _):
         began = asyncio.get_running_loop().time()
-        with pytest.raises(Unreachable):
+        with pytest.raises(errors.Unreachable):
             await reviewer.authenticate(CANARY)
         assert asyncio.get_running_loop().time() - began < 0.6
 
@@ -251,7 +242,7 @@ async def test_credentials_that_cannot_be_read_do_not_hold_a_review_up(soon):
             await asyncio.Event().wait()
 
         reviewer._api._credentials.current = never
-        with pytest.raises(Unreachable):
+        with pytest.raises(errors.Unreachable):
             await reviewer.authenticate(CANARY)
 
 
@@ -282,6 +273,6 @@ async def test_dead_connections_cost_a_second_try_and_no_failure():
 async def test_a_server_that_is_away_is_asked_twice_and_no_more():
     world = World(Asked.cut)
     async with reviewer_on(world) as (reviewer, _):
-        with pytest.raises(Unreachable):
+        with pytest.raises(errors.Unreachable):
             await reviewer.authenticate(CANARY)
     assert len(world.bodies) == 2

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 
 import pytest
-import structlog
 
 from app.core.clock import Clock
 from app.core.errors import BadAnswer, Forbidden, Invalid, LeadershipLost, NotFound, Unauthorized
@@ -183,21 +182,20 @@ SENT = 1_605_985_200
 """The `Date` of the answers."""
 
 
-async def test_a_clock_that_is_off_is_measured_and_reported_once():
+async def test_a_clock_that_is_off_is_measured_and_reported_once(lines):
     """The clock by which we decide: that of the machine may have been corrected since the start."""
 
     async def late(asked):
         await asked.answer({}, headers={"Date": "Sat, 21 Nov 2020 19:00:00 GMT"})
 
-    with structlog.testing.capture_logs() as logs:
-        async with api_of(late) as (api, _):
-            api.clock = Clock(SENT + 3600, lambda: 0.0)
-            await ask(api)
-            await ask(api)
-            assert api.clock_skew == 3599.5
-            skew = api.metrics.registry.get_sample_value("dwd_clock_skew_seconds")
-            assert skew == pytest.approx(api.clock_skew)
-    assert len([entry for entry in logs if "clock" in entry["event"]]) == 1
+    async with api_of(late) as (api, _):
+        api.clock = Clock(SENT + 3600, lambda: 0.0)
+        await ask(api)
+        await ask(api)
+        assert api.clock_skew == 3599.5
+        skew = api.metrics.registry.get_sample_value("dwd_clock_skew_seconds")
+        assert skew == pytest.approx(api.clock_skew)
+    assert len([entry for entry in lines if "clock" in entry["event"]]) == 1
 
 
 # Events: they let urgent requests go first; which refusals mean that a right is missing, and which that a namespace is

@@ -6,14 +6,11 @@ from itertools import count
 from random import Random
 
 import pytest
-import structlog
 
-from app.core.clock import Clock
 from app.core.kube import resources
 from app.core.kube.pods import IDLE_TIMEOUT, ProbedPods
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.ports import WatchState
-from app.core.tasks import Tasks
 from app.simulation.faults import PodWatched
 from app.simulation.identities import WATCHDOG
 from app.simulation.store import ObjectKey
@@ -84,10 +81,8 @@ class Seen:
 
 
 @pytest.fixture
-async def probed():
+async def probed(tasks, clock):
     """Watches of these selectors run within; those who are followed were, and are listed where that is possible."""
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
     lab = SeedLab(tasks, clock)
 
     @asynccontextmanager
@@ -103,8 +98,7 @@ async def probed():
         finally:
             await seen.process.kill()
 
-    yield made
-    await tasks.stop()
+    return made
 
 
 # When there is a watch.
@@ -291,23 +285,22 @@ async def test_a_watch_that_nobody_needs_has_no_trouble(probed):
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_a_right_that_is_missing_turns_one_feature_off_and_ends_nothing(probed, verb):
+async def test_a_right_that_is_missing_turns_one_feature_off_and_ends_nothing(probed, verb, lines):
     faults = []
     forbidden = lambda seen: faults.append(seen.faults.pods_forbidden(verb))  # noqa: E731 - its word
-    with structlog.testing.capture_logs() as logs:
-        async with probed(following=(A,), before=forbidden) as seen:
-            await asyncio.sleep(300)
-            off = seen.sample("dwd_feature_off", feature="endpoint-pods")
-            assert off == 1
-            assert f"{verb} pods" in seen.pods.forbidden
-            assert seen.synced(A) is (verb == "watch")
-            assert "403" in seen.pods.troubles()[LABEL]
-            assert seen.asked < 40
-            faults[0].lift()
-            await asyncio.sleep(60)
-            assert (seen.names(A), seen.pods.troubles()) == ("a0 a1", {})
-            off = seen.sample("dwd_feature_off", feature="endpoint-pods")
-            assert (off, seen.pods.forbidden) == (0, None)
-    told = [entry for entry in logs if entry.get("feature") == "endpoint-pods"]
+    async with probed(following=(A,), before=forbidden) as seen:
+        await asyncio.sleep(300)
+        off = seen.sample("dwd_feature_off", feature="endpoint-pods")
+        assert off == 1
+        assert f"{verb} pods" in seen.pods.forbidden
+        assert seen.synced(A) is (verb == "watch")
+        assert "403" in seen.pods.troubles()[LABEL]
+        assert seen.asked < 40
+        faults[0].lift()
+        await asyncio.sleep(60)
+        assert (seen.names(A), seen.pods.troubles()) == ("a0 a1", {})
+        off = seen.sample("dwd_feature_off", feature="endpoint-pods")
+        assert (off, seen.pods.forbidden) == (0, None)
+    told = [entry for entry in lines if entry.get("feature") == "endpoint-pods"]
     assert [entry["log_level"] for entry in told] == ["error"]
-    assert sum(entry["log_level"] == "error" for entry in logs) == 3  # two may be in passing
+    assert sum(entry["log_level"] == "error" for entry in lines) == 3  # two may be in passing

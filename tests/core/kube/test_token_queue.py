@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from app.core.clock import Clock
 from app.core.fair_queue import TokenQueue
 
 
@@ -20,15 +19,13 @@ async def takers(queue, clock, number):
     return got
 
 
-async def test_a_burst_is_let_through_and_then_one_at_a_time_in_the_order_of_arrival():
-    clock = Clock.of_loop()
+async def test_a_burst_is_let_through_and_then_one_at_a_time_in_the_order_of_arrival(clock):
     queue = TokenQueue(5.0, 3, clock)
     got = await takers(queue, clock, 6)
     assert got == pytest.approx([0, 0, 0, 0.2, 0.4, 0.6], abs=0.005)
 
 
-async def test_who_gives_up_takes_no_token():
-    clock = Clock.of_loop()
+async def test_who_gives_up_takes_no_token(clock):
     queue = TokenQueue(1.0, 1, clock)
     await queue.take()
     impatient = asyncio.ensure_future(queue.take())
@@ -37,8 +34,7 @@ async def test_who_gives_up_takes_no_token():
     assert await takers(queue, clock, 1) == pytest.approx([0.5], abs=0.005)
 
 
-async def test_it_holds_what_nobody_waits_for():
-    clock = Clock.of_loop()
+async def test_it_holds_what_nobody_waits_for(clock):
     queue = TokenQueue(1.0, 4, clock)
     assert queue.holds(4)
     await queue.take()
@@ -51,8 +47,7 @@ async def test_it_holds_what_nobody_waits_for():
 
 
 @pytest.mark.parametrize("rate", [0.3, 3.0, 7.0, 200.0, 1e6 / 3])
-async def test_a_token_that_is_missing_by_a_rounding_error_comes_all_the_same(rate):
-    clock = Clock.of_loop()
+async def test_a_token_that_is_missing_by_a_rounding_error_comes_all_the_same(clock, rate):
     queue = TokenQueue(rate, 2, clock)
     got = await takers(queue, clock, 40)
     assert got == sorted(got)

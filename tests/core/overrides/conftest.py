@@ -11,13 +11,10 @@ from tests.core.overrides.replicas import Lab, Replica
 
 
 @pytest.fixture
-async def lab() -> AsyncIterator[Lab]:
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
+async def lab(tasks: Tasks, clock: Clock) -> AsyncIterator[Lab]:
     made = Lab(tasks, clock)
     yield made
     await made.close()
-    await tasks.stop()
 
 
 @pytest.fixture

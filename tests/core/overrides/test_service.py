@@ -109,10 +109,7 @@ async def test_the_end_of_a_pause_names_what_it_was_and_there_may_be_none(replic
 async def test_who_was_not_allowed_to_end_a_pause_is_not_named_as_who_did(replica):
     pause = await replica.pause()
     forbidden = Trouble(forbidden=True, verbs=frozenset({"delete"}))
-    with (
-        replica.world.faults.seed_trouble(forbidden),
-        pytest.raises(FeatureUnavailable),
-    ):
+    with replica.world.faults.seed_trouble(forbidden), pytest.raises(FeatureUnavailable):
         await replica.service.end_pause(SHOOT, "api", by="mallory")
     assert replica.service.ended_by(pause.id.uid) is None
 

@@ -7,9 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.reporting.audit import Attempt, AuditLog
+
+pytestmark = pytest.mark.usefixtures("lines")
 
 CANARY = "eyJhbGciOiJSUzI1NiJ9.s3cr3t-canary.signature"
 DONE = Attempt(
@@ -28,27 +29,9 @@ REFUSED = replace(DONE, status=403, problem="urn:dependency-watchdog:problem:for
 NOBODY = replace(REFUSED, status=401, caller=None)
 
 
-class Time:
-    now = 1_000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def time():
-    return Time()
-
-
 @pytest.fixture
 def audit(time):
     return AuditLog(time)
-
-
-@pytest.fixture(autouse=True)
-def lines():
-    with capture_logs() as found:
-        yield found
 
 
 def test_what_was_done_is_kept_with_time_author_reason_before_and_after(audit, time):

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.errors import Forbidden, Throttled, Unreachable
@@ -71,14 +70,7 @@ class Harness:
     def tell(self, reason="ScaledDown", message="scaled", resource=KCM, *, event=True):
         note = message if event else None
         self.writer.note(
-            ScalingNotice(
-                NS,
-                self.clock.now(),
-                reason,
-                message,
-                resource=resource,
-                event=note,
-            )
+            ScalingNotice(NS, self.clock.now(), reason, message, resource=resource, event=note)
         )
 
     def flood(self, number):
@@ -269,10 +261,9 @@ async def test_what_comes_later_and_is_more_important_overtakes(harness):
     assert harness.sink.reasons.index("MeltdownProtectionStarted") < 20
 
 
-async def test_where_too_many_wait_the_least_important_are_dropped_counted_and_told(harness):
-    with capture_logs() as lines:
-        of_every_importance(harness, 600)
-        await settle(30)
+async def test_where_too_many_wait_the_least_important_are_dropped_counted_and_told(harness, lines):
+    of_every_importance(harness, 600)
+    await settle(30)
     kept = {each: harness.sink.reasons.count(each) for each in MOST_IMPORTANT_FIRST}
     assert list(kept.values()) == [600, 600, 600, 200, 0]
     assert harness.lost("queue") == 1_000
@@ -290,16 +281,15 @@ async def test_nothing_is_lost_until_there_is_something(harness):
     assert (harness.lost("queue"), harness.lost("seed")) == (0, 0)
 
 
-async def test_forbidden_switches_the_feature_off_is_told_once_and_tried_again_each_hour(harness):
+async def test_forbidden_switches_the_feature_off_is_told_once_and_tried_again_each_hour(
+    harness, lines
+):
     harness.sink.fails = Forbidden("create events is forbidden")
-    with capture_logs() as lines:
-        for number in range(6):
-            harness.tell(message=f"{number}")
-            await settle(1300)
-            assert harness.off == 1
-    assert len(harness.sink.times) == 3 + 1, (
-        "the third refusal in a row counts, and then one within the hour"
-    )
+    for number in range(6):
+        harness.tell(message=f"{number}")
+        await settle(1300)
+        assert harness.off == 1
+    assert len(harness.sink.times) == 3 + 1, "the third in a row counts, then one each hour"
     assert len(lines) == 1, "not again where it is still forbidden"
     assert harness.writer.off == "create events is forbidden"
     await settle(3700)
@@ -322,14 +312,15 @@ async def test_a_server_that_has_just_started_may_refuse_for_a_moment(harness):
     assert harness.off != 1
 
 
-async def test_an_event_that_cannot_be_written_is_lost_and_the_first_of_a_row_is_told(harness):
+async def test_an_event_that_cannot_be_written_is_lost_and_the_first_of_a_row_is_told(
+    harness, lines
+):
     harness.sink.fails = Unreachable("refused")
-    with capture_logs() as lines:
-        harness.flood(3)
-        await settle(10)
-        harness.sink.fails = None
-        harness.tell(message="last")
-        await settle()
+    harness.flood(3)
+    await settle(10)
+    harness.sink.fails = None
+    harness.tell(message="last")
+    await settle()
     assert [body["note"] for _, body in harness.sink.taken] == ["last"]
     assert [line["log_level"] for line in lines] == ["warning", "debug", "debug"]
     assert harness.lost("seed") == 3
@@ -348,15 +339,14 @@ async def test_a_seed_that_does_not_answer_holds_up_no_more_than_10_s(harness):
     assert harness.lost("seed") == 10
 
 
-async def test_an_event_for_which_there_is_no_room_waits_until_there_is(harness):
+async def test_an_event_for_which_there_is_no_room_waits_until_there_is(harness, lines):
     """As at a seed that throttles; it is asked once a second, however many wait."""
     harness.sink.fails = Throttled("429")
-    with capture_logs() as lines:
-        harness.flood(300)
-        await settle(20)
-        assert len(harness.sink.times) <= 10 + 20
-        harness.sink.fails = None
-        await settle(5)
+    harness.flood(300)
+    await settle(20)
+    assert len(harness.sink.times) <= 10 + 20
+    harness.sink.fails = None
+    await settle(5)
     assert len(harness.sink.taken) == 300
     assert lines == []
 
@@ -371,11 +361,10 @@ async def test_a_pause_that_the_seed_asks_for_is_kept_by_all(harness):
     assert (second - first, third - second) == (pytest.approx(7.0), pytest.approx(7.0))
 
 
-async def test_an_event_is_given_up_where_there_is_no_room_for_a_minute(harness):
+async def test_an_event_is_given_up_where_there_is_no_room_for_a_minute(harness, lines):
     harness.sink.fails = Throttled("the request budget for the seed is used up")
-    with capture_logs() as lines:
-        harness.tell()
-        await settle(65)
+    harness.tell()
+    await settle(65)
     assert [line["log_level"] for line in lines] == ["warning"]
     assert 55 <= len(harness.sink.times) <= 62
     assert harness.lost("seed") == 1

@@ -9,17 +9,8 @@ from app.core.model.policy import ProberPolicy
 from app.core.model.probing import ProbeResult, RequestKind
 from app.core.model.weeding import DeletionResult
 from app.core.model.workloads import Direction
-from app.core.reporting import metering
+from app.core.reporting import metering, notices
 from app.core.reporting.metering import EndpointMetering
-from app.core.reporting.notices import (
-    EndpointWorkerFailed,
-    LifecycleChanged,
-    PodJudged,
-    ProtectionAbandoned,
-    ProtectionBegan,
-    RecoveryFailed,
-    RunnerFailed,
-)
 from app.service.loops import begin_prober
 from tests.support.meter import NS, Meter, Shoot
 
@@ -69,10 +60,10 @@ def test_runs_are_counted_for_their_shoot_and_timed(meter):
 
 
 def test_protections_that_begin_or_are_abandoned_are_counted_and_no_other_change(meter):
-    meter.note(ProtectionBegan)
-    meter.note(LifecycleChanged, reason="MeltdownProtectionEnded")
+    meter.note(notices.ProtectionBegan)
+    meter.note(notices.LifecycleChanged, reason="MeltdownProtectionEnded")
     assert meter.value("dwd_meltdowns_total") == 1
-    meter.note(ProtectionAbandoned)
+    meter.note(notices.ProtectionAbandoned)
     assert meter.value("dwd_dependents_abandoned_total") == 1
 
 
@@ -81,7 +72,9 @@ def test_protections_that_begin_or_are_abandoned_are_counted_and_no_other_change
 
 def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
     def told(reason, result, service="kube-apiserver"):
-        meter.note(PodJudged, reason=reason, service=service, pod="etcd-main-0", result=result)
+        meter.note(
+            notices.PodJudged, reason=reason, service=service, pod="etcd-main-0", result=result
+        )
 
     told("PodWeeded", DeletionResult.DELETED)
     told("PodWeeded", DeletionResult.DELETED)
@@ -101,10 +94,10 @@ def test_pods_that_were_to_be_deleted_are_counted_by_service_and_result(meter):
 
 
 def test_what_failed_unexpectedly_is_counted_for_its_loop(meter):
-    meter.note(RunnerFailed)
-    meter.note(EndpointWorkerFailed, probe="canary", target="canary.example.org")
-    meter.note(RecoveryFailed, service="kube-apiserver")
-    meter.note(RecoveryFailed, service="etcd-main-client")
+    meter.note(notices.RunnerFailed)
+    meter.note(notices.EndpointWorkerFailed, probe="canary", target="canary.example.org")
+    meter.note(notices.RecoveryFailed, service="kube-apiserver")
+    meter.note(notices.RecoveryFailed, service="etcd-main-client")
     assert meter.value("dwd_runner_failures_total", loop="prober") == 2
     assert meter.value("dwd_runner_failures_total", loop="weeder") == 2
 

@@ -25,14 +25,13 @@ def broken(_notice):
     raise ValueError("a bug")
 
 
-def test_every_subscriber_hears_each_notice_in_order_and_one_that_fails_is_logged():
+def test_every_subscriber_hears_each_notice_in_order_and_one_that_fails_is_logged(lines):
     board = NoticeBus()
     heard: list[tuple[str, Notice]] = []
     board.subscribe(lambda notice: heard.append(("first", notice)))
     board.subscribe(broken)
     board.subscribe(lambda notice: heard.append(("second", notice)))
-    with capture_logs() as lines:
-        board.publish(NOTICE)
+    board.publish(NOTICE)
     assert heard == [("first", NOTICE), ("second", NOTICE)]
     assert [(line["log_level"], line["reason"]) for line in lines] == [("error", "ScaledDown")]
 

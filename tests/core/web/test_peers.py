@@ -25,18 +25,6 @@ class FakeLine:
 Line: Any = FakeLine
 
 
-class Time:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def time():
-    return Time()
-
-
 def filled(peers, name, number, **kind):
     lines = [Line(**kind) for _ in range(number)]
     assert all(peers.admit(name, each) for each in lines)

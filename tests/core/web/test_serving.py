@@ -13,7 +13,7 @@ from app.core.tls import load_chain
 from app.core.web import connections, serving
 from app.core.web.serving import HttpServer
 from bench.hostile.talk import change_keys
-from tests.support.certs import Authority
+from tests.support.certs import Authority, server_context
 
 pytestmark = pytest.mark.looptime(False)
 
@@ -230,8 +230,17 @@ async def test_garbage_is_400_as_a_problem(serve, garbage):
     assert json.loads(body)["type"] == "urn:dependency-watchdog:problem:malformed-request"
 
 
-async def test_a_head_without_end_is_431_as_a_problem(serve):
-    reader, _ = await connect(await serve(), b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000)
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000,
+        get("/", *(f"X-{number}: y" for number in range(10_000))),
+        get("/", "X:" + " " * 100_000 + "y"),
+    ],
+    ids=["without an end", "of many lines", "of blanks"],
+)
+async def test_a_head_of_100_kb_is_431_as_a_problem(serve, sent):
+    reader, _ = await connect(await serve(), sent)
     found = await rest(reader)
     assert found.startswith(b"HTTP/1.1 431")
     assert b"headers-too-large" in found
@@ -289,10 +298,7 @@ def authority():
 
 @pytest.fixture
 def tls(authority):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    pair = authority.server()
-    load_chain(context, pair.certificate + pair.key)
-    return context
+    return server_context(authority.server())
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """Endpoint probes among fakes, on virtual time."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from app.core.clock import Clock
 from app.core.model.endpoints import EndpointProbeSpec, ProbeOutcome
@@ -17,17 +16,12 @@ StartedBench = Callable[..., Awaitable[Bench]]
 
 
 @pytest.fixture(autouse=True)
-def logged() -> Iterator[list[Any]]:
-    """What is logged; a rendered traceback would cost a second of real time each."""
-    with capture_logs() as entries:
-        yield entries
+def no_line_is_rendered(lines: object) -> None:
+    """Each crash of a worker has a traceback."""
 
 
 @pytest.fixture
-async def bench_of() -> AsyncIterator[BenchOf]:
-    clock = Clock.of_loop()
-    tasks = Tasks(clock)
-
+def bench_of(tasks: Tasks, clock: Clock) -> BenchOf:
     def make(
         *probes: EndpointProbeSpec,
         says: Sequence[ProbeOutcome | Exception] = (),
@@ -42,8 +36,7 @@ async def bench_of() -> AsyncIterator[BenchOf]:
         bench.handlers.takes = takes
         return bench
 
-    yield make
-    await tasks.stop()
+    return make
 
 
 @pytest.fixture

@@ -171,9 +171,7 @@ async def test_a_target_whose_container_has_not_been_created_keeps_it_open(bench
     )
 
 
-async def test_a_closed_gate_goes_on_saying_what_its_targets_said_while_runs_end_in_errors(
-    started,
-):
+async def test_a_closed_gate_goes_on_saying_what_its_targets_said_while_runs_end_in_errors(started):
     bench = await started(gate_probe(), says=[FAILURE, FAILURE, ERROR])
     await bench.passes(25)
     assert bench.view().last_outcome is ERROR

@@ -23,6 +23,7 @@ from tests.support.endpointprobes import (
 )
 
 LIVENESS = ProbeType.LIVENESS
+MAINS = LabelSelector((Requirement("role", Operator.IN, frozenset({"main"})),))
 
 
 def result_of(bench, name=None):
@@ -188,8 +189,7 @@ async def test_until_it_is_known_which_pods_have_a_startup_probe_the_others_wait
     bench_of, monkeypatch
 ):
     """Each selector has a watch of its own: the pods of one may be known before those of another."""
-    mains = LabelSelector((Requirement("role", Operator.IN, frozenset({"main"})),))
-    gate = replace(pod_probe(effect=Effect.GATE_SCALE_DOWN), pods=mains)
+    gate = replace(pod_probe(effect=Effect.GATE_SCALE_DOWN), pods=MAINS)
     bench = bench_of(startup_probe(), gate, says=[FAILURE])
     pods, unknown = bench.pods, {ETCD}
     known, state = pods.pods, pods.watch_state
@@ -219,6 +219,26 @@ async def test_after_a_restart_of_the_container_the_others_wait_for_its_startup_
     await bench.passes(60)
     assert bench.view("etcd").waiting is Waiting.STARTUP
     assert result_of(bench, "etcd") == (CachedResult.FAILURE, False)
+
+
+async def test_a_startup_that_has_passed_in_the_container_before_holds_up_the_next(
+    bench_of, monkeypatch
+):
+    """Its watch may show the new container later than that of the others."""
+    bench = bench_of(startup_probe(), replace(pod_probe(), pods=MAINS))
+    await bench.start(pod(labels={"app": "etcd", "role": "main"}))
+    await bench.passes(20)
+    assert result_of(bench, "etcd") == (CachedResult.SUCCESS, True)
+    known, before = bench.pods.pods, bench.pods.pods(NAMESPACE, ETCD)
+    late = {ETCD: before}
+    monkeypatch.setattr(bench.pods, "pods", lambda n, each: late.get(each) or known(n, each))
+    bench.pods.change(id="containerd://etcd-2")
+    await bench.passes(20)
+    assert bench.view("etcd").waiting is Waiting.STARTUP
+    late.clear()
+    bench.pods.tell()
+    await bench.passes(20)
+    assert result_of(bench, "etcd") == (CachedResult.SUCCESS, True)
 
 
 async def test_a_startup_of_one_container_holds_up_no_other(bench_of):

@@ -129,12 +129,7 @@ def test_a_candidate_is_not_remembered_as_excluded():
     assert ExclusionMemory().with_reading([lease], known, NOW).excluded(lease, NOW) is None
 
 
-@given(
-    late=st.booleans(),
-    waited=st.floats(0, 1000),
-    moved=st.booleans(),
-    same=st.booleans(),
-)
+@given(late=st.booleans(), waited=st.floats(0, 1000), moved=st.booleans(), same=st.booleans())
 def test_nothing_is_remembered_of_a_lease_that_moved_or_is_5_minutes_old(late, waited, moved, same):
     lease, memory = remembered(late=late)
     memory = memory.under({} if same else {"a": frozenset({"Odd"})})

@@ -29,13 +29,6 @@ from app.prober.rules import scaling, verdict
 from app.prober.rules.candidates import pool_conditions
 from app.prober.rules.leases import Timings
 from app.prober.rules.lifecycle import ProbedShoot
-from app.prober.rules.verdict import (
-    NO_RESULTS,
-    ConsecutiveResults,
-    DecisionInputs,
-    Preconditions,
-    VerdictOutcome,
-)
 from tests.prober.rules.facts import GRACE, NOW, counted, pending, protected, workload
 
 UP, DOWN, HOLD = Verdict.SCALE_UP, Verdict.SCALE_DOWN, Verdict.HOLD
@@ -113,7 +106,7 @@ def test_what_the_leases_ask_for(leases):
 
 def decide(
     assessed,
-    consecutive=NO_RESULTS,
+    consecutive=verdict.NO_RESULTS,
     gates=None,
     now=NOW,
     failure=1,
@@ -124,11 +117,11 @@ def decide(
     policy = ProberPolicy(failure_threshold=failure, success_threshold=success)
     more["protected"] = protected
     return verdict.decide_assessment(
-        assessed, policy, gates or Preconditions(), consecutive, now, **more
+        assessed, policy, gates or verdict.Preconditions(), consecutive, now, **more
     )
 
 
-def probes(assessed, times, consecutive=NO_RESULTS, **more):
+def probes(assessed, times, consecutive=verdict.NO_RESULTS, **more):
     """What each probe at NOW + t led to."""
     found = []
     for at in times:
@@ -162,13 +155,13 @@ def test_a_failure_threshold_of_two_needs_two_bad_probes():
 
 
 def test_a_probe_of_the_other_direction_sets_counts_to_0():
-    bad = decide(WANTS_DOWN, ConsecutiveResults(Direction.UP, 2, NOW, NOW), protected=True)
+    bad = decide(WANTS_DOWN, verdict.ConsecutiveResults(Direction.UP, 2, NOW, NOW), protected=True)
     assert decide(WANTS_UP, bad.consecutive, now=NOW + 5, protected=True).consecutive.count == 1
 
 
 def test_a_hold_of_the_leases_sets_counts_to_0():
-    found = decide(WANTS_NOTHING, ConsecutiveResults(Direction.UP, 2, NOW, NOW))
-    assert found.consecutive == NO_RESULTS
+    found = decide(WANTS_NOTHING, verdict.ConsecutiveResults(Direction.UP, 2, NOW, NOW))
+    assert found.consecutive == verdict.NO_RESULTS
     assert found.decision == Decision(HOLD, VerdictReason.UNKNOWN_LEASES, "not sure", HOLD)
 
 
@@ -176,7 +169,9 @@ def test_a_protection_that_is_not_the_first_needs_its_good_probes_to_last():
     again = {"protected": True, "begins": (NOW - 600, NOW - 60)}
     found = probes(WANTS_UP, [0, 5, 10, 29.9, 30], **again)
     assert [v for v, _ in found] == [HOLD] * 4 + [UP]
-    outcome = decide(WANTS_UP, ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5), **again)
+    outcome = decide(
+        WANTS_UP, verdict.ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5), **again
+    )
     assert "good for 10 s of 30 s" in outcome.decision.message
 
 
@@ -201,12 +196,12 @@ def people(
 
 
 CLOSED = [
-    (Preconditions(synced=False), VerdictReason.NOT_SYNCED, False),
-    (Preconditions(effective=people(pause=WIDE)), VerdictReason.PAUSED, True),
-    (Preconditions(effective=people(global_pause=WIDE)), VerdictReason.PAUSED, True),
-    (Preconditions(effective=people(hold=HELD)), VerdictReason.HELD, True),
-    (Preconditions(leading=False), VerdictReason.NOT_LEADER, True),
-    (Preconditions(initial_delay_over=False), VerdictReason.INITIAL_DELAY, True),
+    (verdict.Preconditions(synced=False), VerdictReason.NOT_SYNCED, False),
+    (verdict.Preconditions(effective=people(pause=WIDE)), VerdictReason.PAUSED, True),
+    (verdict.Preconditions(effective=people(global_pause=WIDE)), VerdictReason.PAUSED, True),
+    (verdict.Preconditions(effective=people(hold=HELD)), VerdictReason.HELD, True),
+    (verdict.Preconditions(leading=False), VerdictReason.NOT_LEADER, True),
+    (verdict.Preconditions(initial_delay_over=False), VerdictReason.INITIAL_DELAY, True),
 ]
 
 
@@ -215,33 +210,33 @@ CLOSED = [
 def test_a_closed_gate_holds_with_its_reason_and_shows_what_it_would_have_been(
     gates, reason, keeps, assessed
 ):
-    consecutive = ConsecutiveResults(assessed.verdict.direction, 2, NOW - 10, NOW - 5)
+    consecutive = verdict.ConsecutiveResults(assessed.verdict.direction, 2, NOW - 10, NOW - 5)
     outcome = decide(assessed, consecutive, gates=gates)
     found = outcome.decision
     assert (found.verdict, found.reason, found.would_be) == (HOLD, reason, assessed.verdict)
     assert found.message.startswith(f"{assessed.message}; not scaled: ")
-    assert outcome.consecutive == (consecutive if keeps else NO_RESULTS)
+    assert outcome.consecutive == (consecutive if keeps else verdict.NO_RESULTS)
 
 
 @pytest.mark.parametrize("effective", [people(pause=NARROW), people(global_pause=NARROW)])
 def test_a_pause_of_scaling_down_holds_back_nothing_else(effective):
-    gates = Preconditions(effective=effective)
-    assert decide(WANTS_UP, NO_RESULTS, gates=gates).decision.verdict is UP
-    held = decide(WANTS_DOWN, NO_RESULTS, gates=gates).decision
+    gates = verdict.Preconditions(effective=effective)
+    assert decide(WANTS_UP, verdict.NO_RESULTS, gates=gates).decision.verdict is UP
+    held = decide(WANTS_DOWN, verdict.NO_RESULTS, gates=gates).decision
     assert (held.verdict, held.reason, held.would_be) == (HOLD, VerdictReason.PAUSED, DOWN)
 
 
 def test_a_wide_pause_of_all_shoots_counts_where_the_shoots_own_is_narrow():
-    gates = Preconditions(effective=people(pause=NARROW, global_pause=WIDE))
-    assert decide(WANTS_UP, NO_RESULTS, gates=gates).decision.reason is VerdictReason.PAUSED
+    gates = verdict.Preconditions(effective=people(pause=NARROW, global_pause=WIDE))
+    assert decide(WANTS_UP, verdict.NO_RESULTS, gates=gates).decision.reason is VerdictReason.PAUSED
 
 
 def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
     for gates in (
-        Preconditions(effective=people(pause=WIDE)),
-        Preconditions(effective=people(hold=HELD)),
+        verdict.Preconditions(effective=people(pause=WIDE)),
+        verdict.Preconditions(effective=people(hold=HELD)),
     ):
-        text = decide(WANTS_UP, NO_RESULTS, gates=gates).decision.message
+        text = decide(WANTS_UP, verdict.NO_RESULTS, gates=gates).decision.message
         override = gates.effective.pause or gates.effective.hold
         assert override is not None
         for part in (override.author, override.reason, rfc3339(LATER)):
@@ -249,7 +244,7 @@ def test_what_people_decided_is_said_with_its_author_its_end_and_its_reason():
 
 
 def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
-    everything = Preconditions(
+    everything = verdict.Preconditions(
         synced=False,
         effective=people(pause=WIDE, hold=HELD),
         initial_delay_over=False,
@@ -261,9 +256,9 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
         {"effective": people(pause=WIDE)},
         {"effective": EffectiveOverrides()},
     ):
-        found.append(decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision.reason)
+        found.append(decide(WANTS_DOWN, verdict.NO_RESULTS, gates=everything).decision.reason)
         everything = replace(everything, **opened)
-    last = decide(WANTS_DOWN, NO_RESULTS, gates=everything).decision
+    last = decide(WANTS_DOWN, verdict.NO_RESULTS, gates=everything).decision
     found.append(last.reason)
     assert last.message == "all bad; not scaled: initialDelay is not over"
     assert found == [
@@ -275,38 +270,39 @@ def test_the_first_thing_that_holds_back_is_the_one_that_is_said():
 
 
 @pytest.mark.parametrize(
-    "gates", [Preconditions(effective=people(pause=WIDE)), Preconditions(leading=False)]
+    "gates",
+    [verdict.Preconditions(effective=people(pause=WIDE)), verdict.Preconditions(leading=False)],
 )
 def test_a_probe_of_the_other_direction_sets_counts_to_0_also_where_it_is_held_back(gates):
-    consecutive = ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5)
-    assert decide(WANTS_DOWN, consecutive, gates=gates).consecutive == NO_RESULTS
+    consecutive = verdict.ConsecutiveResults(Direction.UP, 2, NOW - 10, NOW - 5)
+    assert decide(WANTS_DOWN, consecutive, gates=gates).consecutive == verdict.NO_RESULTS
     assert decide(WANTS_UP, consecutive, gates=gates).consecutive == consecutive
 
 
 def test_what_was_decided_is_held_back_by_what_came_in_between():
     decided = decide(WANTS_DOWN)
     assert decided.decision.verdict is DOWN
-    assert verdict.recheck_preconditions(decided, Preconditions()) == decided
+    assert verdict.recheck_preconditions(decided, verdict.Preconditions()) == decided
     for gates, reason, keeps in CLOSED:
         held = verdict.recheck_preconditions(decided, gates)
         found = held.decision
         assert (found.verdict, found.reason, found.would_be) == (HOLD, reason, DOWN)
         assert found.message.startswith("all bad; not scaled: ")
-        assert held.consecutive == (decided.consecutive if keeps else NO_RESULTS)
+        assert held.consecutive == (decided.consecutive if keeps else verdict.NO_RESULTS)
 
 
 def test_a_hold_stays_the_hold_that_it_is_whatever_comes_in_between():
     outcome = decide(WANTS_NOTHING)
     assert (
-        verdict.recheck_preconditions(outcome, Preconditions(effective=people(pause=WIDE)))
+        verdict.recheck_preconditions(outcome, verdict.Preconditions(effective=people(pause=WIDE)))
         == outcome
     )
 
 
 # What keeps back a scale-down alone: ignore-scaling of every dependent that is up, and a closed gate.
 
-IGNORED = Preconditions(ignored=True)
-GATED = Preconditions(closed_by="the canary fails at all 2 targets")
+IGNORED = verdict.Preconditions(ignored=True)
+GATED = verdict.Preconditions(closed_by="the canary fails at all 2 targets")
 KEPT = pytest.mark.parametrize(
     ("gates", "reason", "why"),
     [
@@ -350,7 +346,7 @@ def test_probes_count_meanwhile_so_that_its_end_is_acted_on_at_once(gates, reaso
 def test_what_came_in_between_is_heeded_and_keeps_the_counts(gates, reason, why):
     held = verdict.recheck_preconditions(decide(WANTS_DOWN), gates)
     assert (held.decision.reason, held.decision.would_be) == (reason, DOWN)
-    assert held.consecutive == ConsecutiveResults(Direction.DOWN, 1, NOW, NOW)
+    assert held.consecutive == verdict.ConsecutiveResults(Direction.DOWN, 1, NOW, NOW)
     assert verdict.recheck_preconditions(decide(WANTS_UP), gates) == decide(WANTS_UP)
 
 
@@ -360,11 +356,11 @@ def test_what_came_in_between_is_heeded_and_keeps_the_counts(gates, reason, why)
 @pytest.mark.parametrize(
     ("gates", "reason"),
     [
-        (Preconditions(effective=people(pause=NARROW)), VerdictReason.PAUSED),
-        (Preconditions(effective=people(global_pause=WIDE)), VerdictReason.PAUSED),
-        (Preconditions(effective=people(hold=HELD)), VerdictReason.HELD),
+        (verdict.Preconditions(effective=people(pause=NARROW)), VerdictReason.PAUSED),
+        (verdict.Preconditions(effective=people(global_pause=WIDE)), VerdictReason.PAUSED),
+        (verdict.Preconditions(effective=people(hold=HELD)), VerdictReason.HELD),
         (
-            Preconditions(effective=people(hold=HELD, pause=WIDE), ignored=True),
+            verdict.Preconditions(effective=people(hold=HELD, pause=WIDE), ignored=True),
             VerdictReason.HELD,
         ),
         (IGNORED, VerdictReason.IGNORED),
@@ -384,13 +380,13 @@ def test_people_keep_a_scale_down_back_where_nothing_else_does(gates, reason):
         assert verdict.blocking_override(replace(gates, **also)) is None
 
 
-@pytest.mark.parametrize("gates", [Preconditions(), Preconditions(leading=False)])
+@pytest.mark.parametrize("gates", [verdict.Preconditions(), verdict.Preconditions(leading=False)])
 def test_nobody_keeps_anything_back_who_decided_nothing(gates):
     assert verdict.blocking_override(gates) is None
 
 
 def test_a_probe_that_does_not_count_adds_nothing_and_ends_the_other_direction():
-    before = ConsecutiveResults(Direction.UP, 3, NOW - 20, NOW - 2)
+    before = verdict.ConsecutiveResults(Direction.UP, 3, NOW - 20, NOW - 2)
     turned = decide(WANTS_DOWN, before, counts=False)
     assert turned.decision.reason is VerdictReason.COUNTING
     assert turned.consecutive.count == 0
@@ -404,7 +400,7 @@ def test_a_probe_that_does_not_count_adds_nothing_and_ends_the_other_direction()
 
 @pytest.mark.parametrize("reason", VerdictReason)
 def test_a_failed_probe_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
-    consecutive = ConsecutiveResults(Direction.UP, 2, NOW, NOW)
+    consecutive = verdict.ConsecutiveResults(Direction.UP, 2, NOW, NOW)
     outcome = verdict.decide_failure(Failure(reason, "so"), consecutive)
     kept = {
         VerdictReason.THROTTLED,
@@ -416,7 +412,7 @@ def test_a_failed_probe_holds_and_sets_counts_to_0_unless_it_was_a_429(reason):
         VerdictReason.GATED,
     }
     assert outcome.decision == Decision(HOLD, reason, "so", HOLD)
-    assert outcome.consecutive == (consecutive if reason in kept else NO_RESULTS)
+    assert outcome.consecutive == (consecutive if reason in kept else verdict.NO_RESULTS)
 
 
 def test_a_second_reading_that_does_not_agree_holds_and_sets_counts_to_0():
@@ -429,7 +425,7 @@ def test_a_second_reading_that_does_not_agree_holds_and_sets_counts_to_0():
     assert outcome.decision.would_be is DOWN
     assert "all bad" in outcome.decision.message
     assert "all good" in outcome.decision.message
-    assert outcome.consecutive == NO_RESULTS
+    assert outcome.consecutive == verdict.NO_RESULTS
 
 
 # Properties.
@@ -480,7 +476,7 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
 @given(
     st.sampled_from([WANTS_UP, WANTS_DOWN, WANTS_NOTHING]),
     st.builds(
-        Preconditions,
+        verdict.Preconditions,
         st.booleans(),
         st.builds(
             people,
@@ -504,7 +500,7 @@ def test_the_verdict_is_what_the_table_says(counts, limit, protected, machines):
     st.lists(st.floats(0.1, 30), min_size=1, max_size=8),
 )
 def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps):
-    consecutive, now = NO_RESULTS, NOW
+    consecutive, now = verdict.NO_RESULTS, NOW
     for gap in gaps:
         now += gap
         outcome = decide(assessed, consecutive, gates, now, **needs)
@@ -520,7 +516,7 @@ def test_no_hold_ever_scales_and_each_has_a_reason(assessed, gates, needs, gaps)
             assert found.verdict is assessed.verdict is found.would_be
             wanted = found.verdict.direction
             assert wanted is not None
-            assert replace(gates, effective=EffectiveOverrides()) == Preconditions()
+            assert replace(gates, effective=EffectiveOverrides()) == verdict.Preconditions()
             assert gates.effective.hold is None
             assert gates.effective.pause_against(wanted) is None
 
@@ -633,8 +629,8 @@ def checked(decided, judged, found, known=NOTHING):
 
 
 def outcome(asked):
-    return VerdictOutcome(
-        Decision(asked, VerdictReason.LEASES_EXPIRED, "60 % expired", asked), NO_RESULTS
+    return verdict.VerdictOutcome(
+        Decision(asked, VerdictReason.LEASES_EXPIRED, "60 % expired", asked), verdict.NO_RESULTS
     )
 
 
@@ -673,7 +669,7 @@ def test_a_decision_goes_with_the_plan_of_its_direction_as_of_now():
 
 def test_a_decision_that_is_held_has_no_plan():
     found = checked(outcome(Verdict.SCALE_DOWN), JUDGED, JUDGED, pending(workload(1)))
-    assert verdict.recheck_preconditions(found, Preconditions(leading=False)).plan == ()
+    assert verdict.recheck_preconditions(found, verdict.Preconditions(leading=False)).plan == ()
     assert checked(found, JUDGED, STALE, pending(workload(1))).plan == ()
 
 
@@ -686,10 +682,10 @@ def read(*counts, at=NOW):
 
 def knowing(view, **changes):
     """What is known of a shoot with one dependent besides the reading."""
-    facts = {"protected": False, "begins": (), "consecutive": NO_RESULTS, **changes}
-    facts.setdefault("preconditions", Preconditions())
+    facts = {"protected": False, "begins": (), "consecutive": verdict.NO_RESULTS, **changes}
+    facts.setdefault("preconditions", verdict.Preconditions())
     policy = ProberPolicy("kubeconfig", ())
-    return DecisionInputs(policy=policy, shoot=JUDGED, pending=pending(view), **facts)
+    return verdict.DecisionInputs(policy=policy, shoot=JUDGED, pending=pending(view), **facts)
 
 
 def test_a_scale_down_that_would_write_has_to_be_confirmed_and_one_that_would_not_has_not():

@@ -45,10 +45,7 @@ def test_a_service_that_flaps_every_5_seconds():
     assert begun == [5, 10, 15, 50, 115, 240, 365, 400]
 
 
-@given(
-    st.lists(st.floats(0, 200), max_size=30),
-    st.sampled_from([0.5, 10.0, 60.0, 300.0, 3600.0]),
-)
+@given(st.lists(st.floats(0, 200), max_size=30), st.sampled_from([0.5, 10.0, 60.0, 300.0, 3600.0]))
 def test_in_no_window_begin_more_than_five_and_one_for_each_two_minutes(gaps, window):
     begun = begins(gaps, window)
     for end in begun:
