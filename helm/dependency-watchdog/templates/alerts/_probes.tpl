@@ -2,6 +2,23 @@
 {{- define "dependency-watchdog.alerts.probes" -}}
 {{- $byShoot := printf "%snamespace" .seed -}}
 {{- $lastProbe := printf "max by (%s) (dwd_shoot_last_probe_timestamp_seconds{%s}" $byShoot .sel -}}
+{{- $byProcess := printf "%sjob, instance, pod" .seed -}}
+DWDClustersUnread:
+  # No shoot is known then: there is no share of shoots, and none is Pending. Every prober has the first series; one that is no
+  # standby acts, also without an election. The last one begins with the first page of Clusters and stays while the process does.
+  # One alert for each seed, which goes on when the leadership changes hands.
+  expr: |
+    count by ({{ .bySeed }}) (
+      max by ({{ $byProcess }}) (dwd_probers_active{ {{- .sel -}} })
+      unless
+      max by ({{ $byProcess }}) (leader_election_master_status{name="dwd-prober-leader-election", {{ .sel -}} }) == 0
+      unless
+      max by ({{ $byProcess }}) (dwd_watch_last_contact_timestamp_seconds{kind="clusters", {{ .sel -}} })
+    )
+  summary: "The dependency watchdog cannot read the Clusters: no shoot of the seed is protected"
+  description: >-
+    Since its start the prober that acts could not list clusters.extensions.gardener.cloud of the seed, so it knows of no shoot: none
+    is probed, and none is protected.
 DWDProbesStalled:
   # It has not moved: no clock has to agree with another one for that. A shoot that is gone, or not probed, has no series; one
   # that was never probed is Pending, and has that label.
