@@ -48,8 +48,12 @@ DWDProbeErrorsHigh:
     they should. What cannot be probed is not scaled.
   steps:
     most:
+      # So many shoots as well: on a small seed a single one, that is being made or mended, is more than half of all.
       expr: |
         {{- include "dependency-watchdog.alerts.blind" (list . .rules.DWDProbeErrorsHigh.most.fraction) | nindent 8 }}
+        and
+        {{- include "dependency-watchdog.alerts.unseen" . | nindent 8 }}
+        >= {{ .rules.DWDProbeErrorsHigh.most.shoots }}
       summary: "Probes fail at [[ $value | humanizePercentage ]] of the shoots: the seed is without protection"
       description: >-
         [[ $value | humanizePercentage ]] of the probed shoots are Unreachable or Failing, which is no trouble of single shoots: the
@@ -136,10 +140,15 @@ DWDScaleDownGated:
 {{/* The share of the probed shoots that cannot be probed, where it is above this one. */}}
 {{- define "dependency-watchdog.alerts.blind" -}}
 {{- $context := index . 0 -}}
-sum by ({{ $context.bySeed }}) (max by ({{ $context.seed }}state) (dwd_shoots{state=~"Unreachable|Failing", {{ $context.sel -}} }))
+{{ include "dependency-watchdog.alerts.unseen" $context }}
 /
 sum by ({{ $context.bySeed }}) (max by ({{ $context.seed }}state) (dwd_shoots{state!="NotProbed", {{ $context.sel -}} }))
 > {{ index . 1 }}
+{{- end -}}
+
+{{/* How many shoots cannot be probed. */}}
+{{- define "dependency-watchdog.alerts.unseen" -}}
+sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state=~"Unreachable|Failing", {{ .sel -}} }))
 {{- end -}}
 
 {{/* How many candidate leases of each shoot are in one of these states. */}}
