@@ -185,9 +185,6 @@ def needed(rendered: Rendering, command: list[str]) -> Iterator[Right]:
             yield from rights(asked)
         else:
             yield from rights(weeder_permissions(lease=lease, dry_run=dry_run))
-        if lease is not None and not dry_run:
-            # it renews by reading; to watch is part of what has always been granted
-            yield ("watch", "coordination.k8s.io", "leases", LEASES[loop], NAMESPACE)
     slices = [word.partition("=")[2] for word in command if "--leader-endpointslice" in word]
     reviews = "--metrics-auth" in command or not any("--auth-mode" in word for word in command)
     own = process_permissions(

@@ -136,7 +136,7 @@ limit a right to names, it is; list and watch of one name are allowed with a fie
     {{- range .loops }}
     - dwd-{{ . }}-leader-election
     {{- end }}
-  verbs: [get, watch, update]
+  verbs: [get, update]
 {{- end }}
 {{- if include "dependency-watchdog.leaderAddress" . }}
 - apiGroups: [discovery.k8s.io]

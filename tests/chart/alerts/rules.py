@@ -53,6 +53,7 @@ BEYOND: Final = (
     "DWDScaleDownGated",
     "DWDShootUnprotected",
     "DWDDependentUnavailable",
+    "DWDClustersUnread",
 )
 """Alerts that the contract does not name; each has its reason in docs/decisions/0033-alerts-beyond-the-list.md."""
 

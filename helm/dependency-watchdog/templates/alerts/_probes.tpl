@@ -2,6 +2,23 @@
 {{- define "dependency-watchdog.alerts.probes" -}}
 {{- $byShoot := printf "%snamespace" .seed -}}
 {{- $lastProbe := printf "max by (%s) (dwd_shoot_last_probe_timestamp_seconds{%s}" $byShoot .sel -}}
+{{- $byProcess := printf "%sjob, instance, pod" .seed -}}
+DWDClustersUnread:
+  # No shoot is known then: there is no share of shoots, and none is Pending. Every prober has the first series; one that is no
+  # standby acts, also without an election. The last one begins with the first page of Clusters and stays while the process does.
+  # One alert for each seed, which goes on when the leadership changes hands.
+  expr: |
+    count by ({{ .bySeed }}) (
+      max by ({{ $byProcess }}) (dwd_probers_active{ {{- .sel -}} })
+      unless
+      max by ({{ $byProcess }}) (leader_election_master_status{name="dwd-prober-leader-election", {{ .sel -}} }) == 0
+      unless
+      max by ({{ $byProcess }}) (dwd_watch_last_contact_timestamp_seconds{kind="clusters", {{ .sel -}} })
+    )
+  summary: "The dependency watchdog cannot read the Clusters: no shoot of the seed is protected"
+  description: >-
+    Since its start the prober that acts could not list clusters.extensions.gardener.cloud of the seed, so it knows of no shoot: none
+    is probed, and none is protected.
 DWDProbesStalled:
   # It has not moved: no clock has to agree with another one for that. A shoot that is gone, or not probed, has no series; one
   # that was never probed is Pending, and has that label.
@@ -31,8 +48,12 @@ DWDProbeErrorsHigh:
     they should. What cannot be probed is not scaled.
   steps:
     most:
+      # So many shoots as well: on a small seed a single one, that is being made or mended, is more than half of all.
       expr: |
         {{- include "dependency-watchdog.alerts.blind" (list . .rules.DWDProbeErrorsHigh.most.fraction) | nindent 8 }}
+        and
+        {{- include "dependency-watchdog.alerts.unseen" . | nindent 8 }}
+        >= {{ .rules.DWDProbeErrorsHigh.most.shoots }}
       summary: "Probes fail at [[ $value | humanizePercentage ]] of the shoots: the seed is without protection"
       description: >-
         [[ $value | humanizePercentage ]] of the probed shoots are Unreachable or Failing, which is no trouble of single shoots: the
@@ -119,10 +140,15 @@ DWDScaleDownGated:
 {{/* The share of the probed shoots that cannot be probed, where it is above this one. */}}
 {{- define "dependency-watchdog.alerts.blind" -}}
 {{- $context := index . 0 -}}
-sum by ({{ $context.bySeed }}) (max by ({{ $context.seed }}state) (dwd_shoots{state=~"Unreachable|Failing", {{ $context.sel -}} }))
+{{ include "dependency-watchdog.alerts.unseen" $context }}
 /
 sum by ({{ $context.bySeed }}) (max by ({{ $context.seed }}state) (dwd_shoots{state!="NotProbed", {{ $context.sel -}} }))
 > {{ index . 1 }}
+{{- end -}}
+
+{{/* How many shoots cannot be probed. */}}
+{{- define "dependency-watchdog.alerts.unseen" -}}
+sum by ({{ .bySeed }}) (max by ({{ .seed }}state) (dwd_shoots{state=~"Unreachable|Failing", {{ .sel -}} }))
 {{- end -}}
 
 {{/* How many candidate leases of each shoot are in one of these states. */}}
