@@ -21,7 +21,7 @@ from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import Problem, ProblemType
 from app.core.errors import EntryChanged, OperationGone, Refused, RunInProgress, VersionChanged
 from app.core.model.scaling_runs import Trigger
-from tests.api import fakes
+from tests.api import facts
 from tests.api.facts import KCM, NAMESPACE, POLICY, run
 from tests.api.fakes import Identified, World, application
 from tests.api.openapi import document, resolved
@@ -156,7 +156,7 @@ def invalid(scene: Scene, asked: Named) -> Any:
     twice = replace(POLICY.dependents[0], ref=KCM._replace(api_version="apps/v2"))
     policy = replace(POLICY, dependents=(*POLICY.dependents, twice))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fakes, "POLICY", policy)  # which one is meant has to be said then
+        patch.setattr(facts, "POLICY", policy)  # which one is meant has to be said then
         return scene.ask(asked)
 
 

@@ -219,7 +219,7 @@ async def test_an_order_ends_the_automatic_run_also_where_no_hold_has_done_so(sl
     with slow.faults.path_cut(SHOOT):
         await slow.until(lambda: slow.writes(MCM))
         asked = (Trigger.MANUAL, OperationPhase.PENDING, slow.now)
-        scaler.order(ScalingRunStatus("op-1", SHOOT, UP, *asked))
+        scaler.begin_manual(ScalingRunStatus("op-1", SHOOT, UP, *asked))
         await slow.until(lambda: ended, within=1)
     (automatic,) = ended
     assert (automatic.trigger, automatic.phase) == (Trigger.AUTO, OperationPhase.CANCELLED)

@@ -36,7 +36,11 @@ class Outside(OwnSessions):
     def secret(self, namespace, route=Route.INTERNAL):
         return SecretView(namespace, "1", b"kubeconfig", route)
 
-    async def read_secret(self, namespace, *, route, urgent=False):
+    @property
+    def clock(self):
+        return self
+
+    async def read_secret(self, namespace, *, route, urgent=False, spare=False):
         await asyncio.sleep(self.read_live)
         return SecretView(namespace, "2", b"another", route)
 
