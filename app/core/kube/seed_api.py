@@ -266,6 +266,7 @@ async def _load(path: Path) -> tuple[Any, dict[str, bytes]]:
         user = {}
         if name := chosen.get("user"):
             user = merged["users"].get_with_name(name)["user"].value
+        _check_supported(path, {**cluster, **user})
         if plugin := user.pop("exec", None):
             _take_over(
                 user, await kube_config.ExecProvider(kube_config.ConfigNode("exec", plugin)).run()
@@ -276,16 +277,21 @@ async def _load(path: Path) -> tuple[Any, dict[str, bytes]]:
             if data := (cluster if name == _FILES[0] else user).pop(f"{name}-data", None):
                 held[name] = b64decode(data)
         await loader.load_and_set(configuration)
-        unsupported = next((key for key in _UNSUPPORTED if cluster.get(key) or user.get(key)), None)
-        readable = _is_url(configuration.host)
+    except ConfigurationError:
+        raise
     except Exception as error:  # it raises whatever goes wrong in a file or plugin
         known = isinstance(error, config.ConfigException)
         raise _mistake(str(path), "", _why_unusable(path, error, known=known)) from error
-    if unsupported is not None:
-        raise _mistake(str(path), unsupported, "is not supported")
-    if not readable:
+    if not _is_url(configuration.host):
         raise _mistake(str(path), "server", "is not a URL")
     return configuration, held
+
+
+def _check_supported(path: Path, settings: Mapping[str, Any]) -> None:
+    """Raises ConfigurationError for what would change whom we ask, and as whom, and is not looked at here."""
+    for key in _UNSUPPORTED:
+        if settings.get(key):
+            raise _mistake(str(path), key, "is not supported")
 
 
 def _take_over(user: dict[str, Any], status: Mapping[str, str]) -> None:

@@ -359,6 +359,7 @@ NO_CERTIFICATE = {"certificate-authority-data": "bm90aGluZw=="}
         (config(cluster={"tls-server-name": "x"}), "tls-server-name: is not supported"),
         (config(cluster={"server": "https://[::1"}), "server: is not a URL"),
         (config(user={"token": "t", "as": "somebody"}), "as: is not supported"),
+        (config(user={"exec": {"command": "/nowhere"}, "as": "x"}), "as: is not supported"),
         (config(user={"username": "u", "password": "p"}), "username: is not supported"),
     ],
 )
