@@ -56,7 +56,7 @@ _SLEEPERS: Final = 5
 def _small(shoots: int) -> Iterator[None]:
     """Bounds that so few shoots would reach after days are so small that the first hours reach them."""
     with (
-        patch.object(recovery, "_SERVICES", 2 * shoots + 10),  # instead of 1,000, gone ones included
+        patch.object(recovery, "_SERVICES", 2 * shoots + 10),  # instead of 1,000, gone ones too
         patch.object(recovery, "_PAST", 1),  # recoveries of each, instead of 5
         patch.object(environment, "_PAST", 20 * shoots),  # automatic runs, instead of 2,000
         patch.object(environment, "_BY_HAND", 50),  # scaling runs by hand, instead of 500
