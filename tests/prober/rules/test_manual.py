@@ -36,6 +36,12 @@ PROBED = ManualContext(probed=True, would_be=Verdict.HOLD)
 NOT_PROBED = ManualContext(probed=False)
 
 
+@pytest.mark.parametrize("verified", [False, True])
+def test_a_run_says_whether_its_author_is_certain(verified):
+    order = manual.ordered(replace(PENDING, verified=verified), carried_on=False)
+    assert (order.author, order.verified) == ("bob", verified)
+
+
 # What needs force.
 
 

@@ -123,6 +123,15 @@ def test_a_404_after_no_answer_counts_as_the_first_request_may_have_deleted_it()
     assert used(made) == 1
 
 
+def test_one_that_was_answered_when_it_was_sent_again_is_not_sent_a_third_time():
+    made = ledger("a")
+    made.answered(pod("a"), UNKNOWN)
+    made.sending(pod("a"), NOW + 1)
+    assert already(made, "a", NOW + 1), "it is on its way"
+    made.answered(pod("a"), rules.answer(None))
+    assert already(made, "a", NOW + 2)
+
+
 def test_its_own_that_has_left_the_window_is_not_taken_off_twice():
     made = ledger("a")
     made.enter(pod("b"), NOW + 100)
