@@ -77,9 +77,9 @@ def strike(number: int, plant: str | None = None, kind: Kind = Kind.PROBER) -> t
 def strikes(kind: Kind, plant: str | None = None, jobs: int = 1) -> Iterator[Found]:
     """Strikes at each boundary, in their order; so many plays at once."""
     with planted(plant):
-        number = {case: number for number, case in enumerate(kinds.cases(kind))}
+        numbers = {case: number for number, case in enumerate(kinds.cases(kind))}
         yield from kinds.strikes(
-            kind, jobs, lambda case, story: _struck(kind, number[case], plant, case, story)
+            kind, jobs, lambda case, story: _struck(kind, numbers[case], plant, case, story)
         )
 
 

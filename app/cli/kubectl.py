@@ -50,7 +50,7 @@ def tied_to(parent: int) -> Callable[[], None] | None:
     return tie
 
 
-class SeedRefused(CommandFailed):
+class KubectlFailed(CommandFailed):
     """kubectl has failed at a request; the message is its own."""
 
     def __init__(self, message: str) -> None:
@@ -128,7 +128,7 @@ class Kubectl:
             timeout: seconds for one answer of the API server.
 
         Raises:
-            SeedRefused: it was not created.
+            KubectlFailed: it was not created.
             NoAnswer: kubectl cannot be started.
         """
         interactive = sys.stdin is not None and sys.stdin.isatty()
@@ -147,9 +147,7 @@ class Kubectl:
             assert process.stdout is not None  # noqa: S101 - it was asked for
             assert process.stderr is not None  # noqa: S101
             try:
-                answer, error = await asyncio.gather(
-                    process.stdout.read(), _relayed(process.stderr)
-                )
+                answer, error = await asyncio.gather(process.stdout.read(), _relay(process.stderr))
                 await process.wait()
             finally:
                 if process.returncode is None:
@@ -157,11 +155,11 @@ class Kubectl:
                         process.kill()
                     await process.wait()
         if process.returncode:
-            raise SeedRefused(error or f"kubectl failed with exit code {process.returncode}")
+            raise KubectlFailed(error or f"kubectl failed with exit code {process.returncode}")
         return answer
 
 
-async def _relayed(stream: asyncio.StreamReader) -> str:
+async def _relay(stream: asyncio.StreamReader) -> str:
     """Pass on what a login plugin says, as it comes: it may be a question; returns kubectl's own error."""
     line, error = "", ""
     while some := await stream.read(_MAX_LINE):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from app.cli.kubectl import Kubectl, SeedRefused
+from app.cli.kubectl import Kubectl, KubectlFailed
 from app.cli.problems import CommandFailed, Exit
 from app.cli.tokens import TokenSource
 from app.core.clock import Clock
@@ -98,7 +98,7 @@ class MintedTokens(TokenSource):
             if self._person is None:
                 self._person = await self._who()
             token, lives = await self._token()
-        except SeedRefused as refused:
+        except KubectlFailed as refused:
             raise self._explained(refused) from refused
         at = self._made_at = self._clock.now()
         return _Minted(token, at + lives * _RENEWED_AT, at + lives)
@@ -108,7 +108,7 @@ class MintedTokens(TokenSource):
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         try:
             said = await self._create("/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
-        except SeedRefused as refused:
+        except KubectlFailed as refused:
             if refused.reason in {None, "Unauthorized"}:
                 raise
             return None
@@ -127,14 +127,14 @@ class MintedTokens(TokenSource):
         )
         token = _member(said, str, "status", "token")
         if token is None:
-            raise SeedRefused("the answer is no TokenRequest")
+            raise KubectlFailed("the answer is no TokenRequest")
         lives = _member(said, int, "spec", "expirationSeconds")
         return token, LIFETIME if lives is None else lives
 
     async def _create(self, path: str, body: Mapping[str, Any]) -> bytes:
         return await self._kubectl.create(path, body, self._timeout)
 
-    def _explained(self, refused: SeedRefused) -> CommandFailed:
+    def _explained(self, refused: KubectlFailed) -> CommandFailed:
         who, account, said = self._person or "you", self._account, refused.said
         match refused.reason:
             case "Unauthorized":

@@ -1,5 +1,6 @@
-"""Rate limiting and back-off: a token bucket, exponential back-off, and fair shares for callers."""
+"""Rate limiting and back-off: a token bucket, exponential back-off, refusals in a row, and fair shares for callers."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -68,6 +69,39 @@ class Backoff:
     def jittered(self, failures: int, randomness: float) -> float:
         """Returns the delay shortened by up to half, for `randomness` in 0…1: many clients must not retry together."""
         return self.delay(failures) * (1 - randomness / 2)
+
+
+# Refusals (403): an API server that has just started refuses for a moment what it is about to allow.
+
+
+_TRANSIENT_REFUSALS: Final = 2
+AFTER_REFUSAL: Final = 2.0
+"""Seconds from a refusal to the next try."""
+
+
+class RefusalCount:
+    """Counts refusals in a row, and says when to try again; refusals of requests in flight at once count as one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last = -math.inf
+
+    def refused(self, sent: float, now: float) -> bool:
+        """Counts the refusal of a request that was sent at `sent`; returns whether to give up, as it is the third."""
+        if sent > self._last:
+            self.count += 1
+            self._last = now
+        return self.count > _TRANSIENT_REFUSALS
+
+    def allowed(self) -> None:
+        """Resets the count, as a request was not refused."""
+        self.count = 0
+
+    def next_at(self, *, on_their_way: bool) -> float:
+        """When the next request may be sent; after a refusal there is one at a time, so not while one is in flight."""
+        if not self.count:
+            return -math.inf
+        return math.inf if on_their_way else self._last + AFTER_REFUSAL
 
 
 # Fair limits on log lines: a rate and a burst for each caller, whatever the others do.

@@ -5,10 +5,10 @@ serves one shoot: if it fails unexpectedly it is logged with its traceback, coun
 """
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar, cast
+from concurrent.futures import Future
+from typing import Any, ParamSpec, TypeVar
 
 import structlog
 
@@ -139,28 +139,18 @@ async def cancelled(*tasks: asyncio.Task[Any]) -> None:
 
 async def in_daemon_thread(call: Callable[[], T]) -> T:
     """Returns what `call` returns, from a thread of its own: if it hangs, the process can end all the same."""
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[T] = loop.create_future()
-
-    def tell(result: T | None, error: Exception | None) -> None:
-        if found.done():  # nobody waits any more
-            return
-        if error is not None:
-            found.set_exception(error)
-        else:
-            found.set_result(cast("T", result))
+    found: Future[T] = Future()
 
     def run() -> None:
-        result, failure = None, None
+        if not found.set_running_or_notify_cancel():
+            return
         try:
-            result = call()
+            found.set_result(call())
         except Exception as error:  # noqa: BLE001 - raised to the caller
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(tell, result, failure)
+            found.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return await found
+    return await asyncio.wrap_future(found)
 
 
 async def wait_until_set(event: asyncio.Event, within: float | None) -> bool:

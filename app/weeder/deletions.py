@@ -6,7 +6,6 @@ caps.
 """
 
 import asyncio
-import math
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,7 @@ from app.core.errors import (
     NotFound,
     WatchdogError,
 )
-from app.core.limits import Backoff
+from app.core.limits import Backoff, RefusalCount
 from app.core.model.weeding import (
     Delete,
     DeletedPod,
@@ -201,38 +200,6 @@ class RecoveryLog:
         self._deleted.clear()
         self._capped.clear()
         self._owners.clear()
-
-
-# After how many refusals (403) in a row a deletion is tried again: an API server that has just started refuses for a
-# moment what it is about to allow, and its restart must not end a recovery (rules 6).
-_TRANSIENT_REFUSALS: Final = 2
-# Seconds from a refusal to the next try.
-_PAUSE: Final = 2.0
-
-
-class RefusalCount:
-    """Counts refusals in a row, and says when to try again; refusals of requests in flight at once count as one."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._last = -math.inf
-
-    def refused(self, sent: float, now: float) -> bool:
-        """Counts the refusal of a deletion that was sent at `sent`; returns whether to give up."""
-        if sent >= self._last:
-            self._count += 1
-            self._last = now
-        return self._count > _TRANSIENT_REFUSALS
-
-    def allowed(self) -> None:
-        """Resets the count, as a deletion was not refused."""
-        self._count = 0
-
-    def next_at(self, *, on_their_way: bool) -> float:
-        """When the next deletion may be sent; after a refusal there is one at a time, so not while one is in flight."""
-        if not self._count:
-            return -math.inf
-        return math.inf if on_their_way else self._last + _PAUSE
 
 
 class CalledOff(WatchdogError):

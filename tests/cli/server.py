@@ -134,3 +134,12 @@ class FakeApi:
         if reply.wait:
             await asyncio.sleep(reply.wait)
         return web.Response(body=reply.content(), status=reply.status, headers=reply.headers)
+
+
+async def half_an_answer(request):
+    """The server ends while it answers."""
+    answer = web.StreamResponse(headers={"Content-Length": "1000"})
+    await answer.prepare(request)
+    await answer.write(b'{"items": [')
+    request.transport.close()
+    return answer

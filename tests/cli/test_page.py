@@ -31,7 +31,7 @@ from app.core.config.client_settings import OutputFormat, PageSettings
 from app.core.config.values import origin
 from app.core.limits import Backoff
 from tests.cli.conftest import run, started
-from tests.cli.server import FakeApi, Reply, page, problem, standby
+from tests.cli.server import FakeApi, Reply, half_an_answer, page, problem, standby
 from tests.cli.test_portforward import DEPLOYMENT, Cluster
 from tests.support.programs import write_program
 from tests.support.wire import Wire
@@ -494,15 +494,8 @@ async def test_a_way_that_breaks_is_said_to_and_comes_back(wire, quick):
 
 
 async def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(api, quick):
-    async def half(request):
-        answer = web.StreamResponse(headers={"Content-Length": "1000"})
-        await answer.prepare(request)
-        await answer.write(b"half")
-        request.transport.close()
-        return answer
-
     async with inside(api) as here:
-        api.on("GET /half", half)
+        api.on("GET /half", half_an_answer)
         with pytest.raises(aiohttp.ClientError):
             await here.ask("/api/v1/half")
         assert (await here.ask())[0] == 200

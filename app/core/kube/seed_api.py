@@ -354,9 +354,10 @@ _GIVES_WAY: Final = 1.0
 # A 403 with these words is not a missing right: the namespace is being deleted. The reason follows the name of the
 # namespace, where a long message is cut off.
 _TERMINATING: Final = "unable to create new content in namespace"
-# A 403 with any of these words is of admission, such as a policy or a webhook, and about this one object: RBAC names
-# the user and no object.
-_DENIED: Final = ('" is forbidden: ', "denied the request")
+# With these words admission denies one object: a webhook, and a ValidatingAdmissionPolicy.
+_DENIED: Final = ("denied the request", "denied request")
+# Of a request to create, RBAC names the user and no object; what names one is of admission.
+_NAMES_OBJECT: Final = '" is forbidden: '
 _LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=WITHIN)
 
 
@@ -554,7 +555,7 @@ class SeedApi:
         except Forbidden as refusal:
             if _TERMINATING in str(refusal):
                 raise NotFound(str(refusal), status=refusal.status) from refusal
-            if any(each in str(refusal) for each in _DENIED):
+            if _NAMES_OBJECT in str(refusal) or denied_by_admission(refusal):
                 raise Invalid(str(refusal), status=refusal.status) from refusal
             raise
 
@@ -607,6 +608,11 @@ class SeedApi:
         if abs(self.clock_skew) > MOST_SKEW and now - self._skew_reported > _SKEW_REPORTED_EVERY:
             self._skew_reported = now
             log.warning("our clock and the seed's differ", seconds=round(self.clock_skew, 1))
+
+
+def denied_by_admission(refusal: Forbidden) -> bool:
+    """Whether a 403 is about one object, and not a missing right."""
+    return any(each in str(refusal) for each in _DENIED)
 
 
 async def or_none(read: Awaitable[T]) -> T | None:

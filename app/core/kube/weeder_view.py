@@ -10,7 +10,7 @@ from app.core.kube.connections import MIB
 from app.core.kube.decoding import envelope, pod_objects
 from app.core.kube.reflector import ObjectKey, Reflector, troubles
 from app.core.kube.resources import PODS
-from app.core.kube.seed_api import Budget, SeedApi, or_none
+from app.core.kube.seed_api import Budget, SeedApi, denied_by_admission, or_none
 from app.core.model.names import LabelSelector
 from app.core.model.weeding import PodView, ServiceKey, SliceView
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
@@ -197,7 +197,6 @@ class WeederSeed:
                 request, pod_objects.accepted, Budget.PACED, new_connection=True, starting=starting
             )
         except Forbidden as refusal:
-            # A webhook and a ValidatingAdmissionPolicy; RBAC names the user.
-            if any(each in str(refusal) for each in ("denied the request", "denied request")):
+            if denied_by_admission(refusal):
                 raise Invalid(str(refusal), status=refusal.status) from refusal
             raise

@@ -6,7 +6,6 @@ controllers back wait for Events, nor the other way round.
 """
 
 import asyncio
-import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -15,7 +14,7 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import ClusterError, Forbidden, Throttled
-from app.core.limits import Bucket
+from app.core.limits import AFTER_REFUSAL, Bucket, RefusalCount
 from app.core.metrics import Metrics
 from app.core.model.instants import rfc3339
 from app.core.model.probing import NoticeKind
@@ -46,8 +45,6 @@ _RANKS: Final = len(_FIRST) + 2
 _SEND: Final = 10.0
 _AGAIN, _PATIENCE = 1.0, 60.0
 """Pause in seconds after a 429 without Retry-After; and for how long an Event is retried after 429s."""
-_TRANSIENT_REFUSALS, _AFTER_REFUSAL = 2, 2.0
-"""How many refusals (403) in a row pass, and seconds after the first of them; twice as many after the second."""
 _FORBIDDEN_FOR: Final = 3600.0
 _REPEATS: Final = 300.0
 _NOTE_BYTES: Final = 1024
@@ -191,8 +188,7 @@ class EventWriter:
         """Number of dropped Events since that was last logged."""
         self._number = 0
         self._failing = False
-        self._refusals, self._refused_at = 0, -math.inf
-        """How many in a row, and when the last was counted."""
+        self._refusals = RefusalCount()
         self.off: str | None = None
         """Why the feature is off; None while it is on."""
 
@@ -242,13 +238,14 @@ class EventWriter:
             self._resumes = self._clock.now() + _AGAIN
 
     async def _send(self, queued: _Queued) -> None:
+        sent = self._clock.now()
         try:
             async with asyncio.timeout(_SEND):
                 await self._emit(queued.namespace, queued.body)
         except Throttled as error:
             self._no_room(queued, error)
         except Forbidden as error:
-            self._refused(queued, error)
+            self._refused(queued, sent, error)
         except (ClusterError, TimeoutError) as error:
             self._failed(queued.namespace, error)
         else:
@@ -268,24 +265,20 @@ class EventWriter:
         self._queue.put_back(queued)
 
     def _sent(self) -> None:
-        self._failing, self._throttled, self._retry_at, self._refusals = False, False, None, 0
+        self._failing, self._throttled, self._retry_at = False, False, None
+        self._refusals.allowed()
         if self.off is not None:
             self.off = None
             self._metrics.feature(EVENTS_FEATURE, off=False)
             log.info("Events are written again", feature=EVENTS_FEATURE)
 
-    def _refused(self, queued: _Queued, error: Forbidden) -> None:
-        """At the third in a row it switches the feature off, logs that once, and retries after an hour.
-
-        An API server that has just started refuses for a moment what it is about to allow.
-        """
+    def _refused(self, queued: _Queued, sent: float, error: Forbidden) -> None:
+        """At the third in a row it switches the feature off, logs that once, and retries after an hour."""
         now = self._clock.now()
-        if now - self._refused_at >= _AGAIN:  # those in flight together count as one
-            self._refusals, self._refused_at = self._refusals + 1, now
-        if self._refusals <= _TRANSIENT_REFUSALS:
-            self._pause(queued, _AFTER_REFUSAL * self._refusals)
+        if not self._refusals.refused(sent, now):
+            self._pause(queued, AFTER_REFUSAL * self._refusals.count)
             return
-        self._retry_at = self._clock.now() + _FORBIDDEN_FOR
+        self._retry_at = now + _FORBIDDEN_FOR
         if self.off is None:
             log.warning(
                 "Events are forbidden; the feature is off", feature=EVENTS_FEATURE, error=str(error)

@@ -2,7 +2,7 @@
 
 import math
 
-from app.weeder.deletions import RefusalCount
+from app.core.limits import RefusalCount
 
 
 def test_the_third_refusal_in_a_row_is_not_in_passing():
