@@ -72,9 +72,9 @@ def _wrong(message: str) -> ConfigurationError:
     return ConfigurationError("dwd api", [Mistake(None, "--data", message)])
 
 
-async def api(session: Session, settings: ApiCommandSettings, words: tuple[str, ...]) -> None:
+async def api(session: Session, settings: ApiCommandSettings, given: str) -> None:
     """`dwd api`: send one request and print the answer; a stream of events is printed as it comes."""
-    path = words[0].removeprefix(_PREFIX).removeprefix("/")
+    path = given.removeprefix(_PREFIX).removeprefix("/")
     # As it was given, with keys that are there twice: that is for the API to judge.
     body = None if settings.data is None else msgspec.Raw(settings.data.encode())
     method = settings.method or ("GET" if settings.data is None else "POST")

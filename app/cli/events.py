@@ -35,25 +35,23 @@ _STEADY: Final = 60.0
 _MAX_ID: Final = 200
 
 
-async def events(session: Session, settings: EventsSettings, words: tuple[str, ...]) -> None:
+async def events(session: Session, _: EventsSettings, shoot: str | None = None) -> None:
     """`dwd events`: show changes for ever; reconnects, once a stream has been opened.
 
     Raises:
         CommandFailed: The first stream cannot be opened, or a later one for a reason that will not pass.
     """
-    del settings
-    query = {"namespace": words[0] if words else None}
     reader, failures, connected = EventReader(), 0, False
     while True:
         began = session.clock.now()
         headers = {"Accept": EVENT_STREAM, "Last-Event-ID": reader.last_id}
         reader.broken()
         try:
-            call = ApiCall("GET", "events", query, headers=headers)
+            call = ApiCall("GET", "events", {"namespace": shoot}, headers=headers)
             async with session.client.stream(call, SILENCE) as stream:
                 first, connected = not connected, True
-                if words and first:
-                    await _tell_if_unknown(session, words[0])
+                if shoot and first:
+                    await _tell_if_unknown(session, shoot)
                 async with aclosing(lines_of(stream)) as lines:
                     async for line in lines:
                         if (event := reader.feed(line)) is None:

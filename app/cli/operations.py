@@ -9,7 +9,6 @@ from typing import Any, Final
 from rich.text import Text
 
 from app.api.schemas import Operation, Plan
-from app.cli import answers
 from app.cli.client import ApiCall
 from app.cli.overrides import written_by
 from app.cli.printing import Answer
@@ -36,40 +35,29 @@ STYLES: Final = {
 
 
 async def operations(
-    session: Session, settings: OperationsSettings, words: tuple[str, ...]
-) -> None:
-    """`dwd operations`: all scaling runs, or one; cancel it, or show it repeatedly until it has ended."""
-
-    async def fetch() -> Answer:
-        if words:
-            data, _ = await session.get(Operation, "operations", words[0])
-            return _shown(session, data)
+    session: Session, settings: OperationsSettings, run: str | None = None
+) -> Answer:
+    """`dwd operations`: all scaling runs, or one; or cancel it."""
+    if run is None:
         data, found = await session.get_all(Operation, "operations")
         lines = listed(found, session.clock.now(), wide=session.printer.wide)
         return Answer(data, lines, [each.id for each in found])
-
-    def has_ended(shown: Answer) -> bool:
-        return bool(words) and answers.of(Operation, shown.data).phase in ENDED
-
     if settings.cancel:
-        call = delete("operations", words[0], reason=settings.reason)
-        data, _ = await session.ask(Operation, call)
-        session.printer.show(_shown(session, data))
-    elif settings.watch:
-        title = f"{' '.join(words) or 'all operations'} at {settings.server}"
-        await session.watch(fetch, title, has_ended)
+        call = delete("operations", run, reason=settings.reason)
     else:
-        session.printer.show(await fetch())
+        call = ApiCall("GET", path("operations", run))
+    return _shown(session, *await session.ask(Operation, call))
 
 
-def _shown(session: Session, data: object, *more: Text) -> Answer:
-    found = answers.of(Operation, data)
-    return Answer(data, [*detailed(found, session.clock.now()), *more], [found.id])
+def _shown(session: Session, data: object, found: Operation, *more: Text) -> Answer:
+    lines = [*detailed(found, session.clock.now()), *more]
+    return Answer(data, lines, [found.id], ended=found.phase in ENDED)
 
 
-async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...]) -> None:
+async def scale(
+    session: Session, settings: ScaleSettings, direction: str, namespace: str
+) -> Answer:
     """`dwd scale`: scale by hand, or show the plan."""
-    direction, namespace = words
     body = {
         "direction": direction,
         "reason": settings.reason,
@@ -81,18 +69,16 @@ async def scale(session: Session, settings: ScaleSettings, words: tuple[str, ...
     call = ApiCall("POST", path("shoots", namespace, "scale"), body=body, headers=headers)
     if settings.dry_run:
         data, plan = await session.ask(Plan, call)
-        session.printer.show(Answer(data, planned(plan)))
-        return
+        return Answer(data, planned(plan))
     data, begun = await session.ask(Operation, call)
     if settings.wait:
-        await _wait(session, begun)
-    else:
-        more = f"It continues by itself: dwd operations {said(begun.id)} --watch"
-        session.printer.show(_shown(session, data, Text(), Text(more)))
+        return await _wait(session, begun)
+    more = f"It continues by itself: dwd operations {said(begun.id)} --watch"
+    return _shown(session, data, begun, Text(), Text(more))
 
 
-async def _wait(session: Session, begun: Operation) -> None:
-    """Show the steps of a scaling run as they progress, and the whole run when it has ended.
+async def _wait(session: Session, begun: Operation) -> Answer:
+    """Show the steps of a scaling run as they progress; returns the whole run when it has ended.
 
     Raises:
         CommandFailed: The run failed or was cancelled (NOT_DONE), or its end cannot be learnt.
@@ -103,11 +89,13 @@ async def _wait(session: Session, begun: Operation) -> None:
         hint = f"The scaling run continues: dwd operations {said(begun.id)} [--cancel]"
         session.printer.tell(hint)
         raise
-    session.printer.show(_shown(session, data))
+    shown = _shown(session, data, ended)
     if ended.phase != _DONE:
+        session.printer.show(shown)
         why = f": {ended.message}" if ended.message else ""
         message = f"the scaling run {ended.id} ended as {ended.phase}{why}"
         raise CommandFailed(Exit.NOT_DONE, message)
+    return shown
 
 
 async def _to_its_end(session: Session, begun: Operation) -> tuple[Any, Operation]:

@@ -22,7 +22,7 @@ from app.core.model.instants import format_duration, parse_rfc3339
 _OF_THE_API: Final = "api"
 
 
-async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...]) -> None:
+async def pause(session: Session, settings: PauseSettings, shoot: str | None = None) -> Answer:
     """`dwd pause`: pause one shoot, or all."""
     body = {
         "reason": settings.reason,
@@ -30,55 +30,54 @@ async def pause(session: Session, settings: PauseSettings, words: tuple[str, ...
         "scope": str(settings.scope),
         "force": settings.force,
     }
-    data, found = await session.ask(Pause, ApiCall("PUT", path(*_pause_of(words)), body=body))
-    end = until(found.until, session.clock.now())
-    line = f"{_whom(words)} paused ({said(found.scope)}) until {end}: {said(found.reason)}"
-    session.printer.show(Answer(data, [Text(line)]))
+    data, found = await session.ask(Pause, ApiCall("PUT", path(*_of(shoot), "pause"), body=body))
+    end, whom = until(found.until, session.clock.now()), shoot or "all shoots"
+    line = f"{whom}: paused ({said(found.scope)}) until {end}: {said(found.reason)}"
+    return Answer(data, [Text(line)])
 
 
-async def resume(session: Session, settings: ResumeSettings, words: tuple[str, ...]) -> None:
+async def resume(session: Session, settings: ResumeSettings, shoot: str | None = None) -> None:
     """`dwd resume`: end the pause of one shoot or of all, one by its name, or a hold."""
     # What else is in force is not asked for, as that would be a request of its own.
-    parts: tuple[str, ...]
     if settings.hold:
-        parts = ("shoots", words[0], "hold")
-        line = f"{words[0]}: that hold is over; an earlier one, if there is one, acts now"
+        what = ["hold"]
+        told = "that hold is over; an earlier one, if there is one, acts now"
     elif settings.name is not None:
-        parts = (*(("shoots", words[0]) if words else ()), "pauses", settings.name)
-        line = f"{_whom(words)} no pause {settings.name} any more; others, if there are any, stay in force"
+        what = ["pauses", settings.name]
+        told = f"no pause {settings.name} any more; others, if there are any, stay in force"
     else:
-        parts = _pause_of(words)
-        too = "of all shoots" if words else "of single shoots"
-        line = f"{_whom(words)} no pause of this API any more; those made with kubectl, and {too}, stay in force"
-    await session.client.ask(delete(*parts, reason=settings.reason))
+        what, too = ["pause"], "of all shoots" if shoot else "of single shoots"
+        told = f"no pause of this API any more; those made with kubectl, and {too}, stay in force"
+    await session.client.ask(delete(*_of(shoot), *what, reason=settings.reason))
     if session.printer.for_people:
-        session.printer.lines([Text(line)])
+        session.printer.lines([Text(f"{shoot or 'all shoots'}: {told}")])
 
 
-def _pause_of(words: tuple[str, ...]) -> tuple[str, ...]:
-    return ("shoots", words[0], "pause") if words else ("pause",)
+def _of(shoot: str | None) -> tuple[str, ...]:
+    """How the paths of a shoot's pauses and hold begin; those of all shoots have nothing before them."""
+    return ("shoots", shoot) if shoot else ()
 
 
-def _whom(words: tuple[str, ...]) -> str:
-    return f"{words[0]}:" if words else "all shoots:"
-
-
-async def ignore(session: Session, settings: IgnoreSettings, words: tuple[str, ...]) -> None:
+async def ignore(
+    session: Session, settings: IgnoreSettings, namespace: str, resource: str
+) -> Answer:
     """`dwd ignore`: set ignore-scaling on a resource."""
     body = {"reason": settings.reason, "force": settings.force}
-    call = ApiCall("PUT", path(*await _annotation(session, *words)), body=body)
-    await _annotate(session, call, "is excluded from scaling until dwd unignore")
+    call = ApiCall("PUT", path(*await _annotation(session, namespace, resource)), body=body)
+    return await _annotate(session, call, "is excluded from scaling until dwd unignore")
 
 
-async def unignore(session: Session, settings: UnignoreSettings, words: tuple[str, ...]) -> None:
+async def unignore(
+    session: Session, settings: UnignoreSettings, namespace: str, resource: str
+) -> Answer:
     """`dwd unignore`: remove ignore-scaling from a resource."""
-    call = delete(*await _annotation(session, *words), reason=settings.reason)
-    await _annotate(session, call, "is included in scaling again")
+    call = delete(*await _annotation(session, namespace, resource), reason=settings.reason)
+    return await _annotate(session, call, "is included in scaling again")
 
 
-async def _annotate(session: Session, call: ApiCall, what: str) -> None:
+async def _annotate(session: Session, call: ApiCall, what: str) -> Answer:
     data, found = await session.ask(LiveResource, call)
-    session.printer.show(Answer(data, [Text(f"{said(f'{found.kind}/{found.name}')} {what}")]))
+    return Answer(data, [Text(f"{said(f'{found.kind}/{found.name}')} {what}")])
 
 
 async def _annotation(session: Session, namespace: str, resource: str) -> tuple[str, ...]:

@@ -91,13 +91,12 @@ _PAGE: Final = """<!doctype html>
 """
 
 
-async def page(session: Session, settings: PageSettings, words: tuple[str, ...]) -> None:
+async def page(session: Session, settings: PageSettings) -> None:
     """`dwd page`: serve the page to the operator's browser until Ctrl-C.
 
     Raises:
         CommandFailed: The API cannot be reached at all, does not know the caller, or the port is taken.
     """
-    del words
     way = LeaderLink(session, settings.timeout)
     await way.find()
     async with _listening(way, session.printer, settings.port) as gate:

@@ -34,6 +34,8 @@ class Answer:
     """The answer as lines, for people."""
     names: Sequence[str] = ()
     """The names in the answer, for scripts."""
+    ended: bool = False
+    """Whether it will not change any more, so that `--watch` ends with it."""
 
 
 class OutputGone(CommandFailed):

@@ -18,35 +18,29 @@ from app.cli.tables import LOUD, Cell, Content, fields, said, since, table
 from app.core.config.client_settings import AuditSettings, ConfigSettings, StatusSettings
 
 
-async def status(session: Session, settings: StatusSettings, words: tuple[str, ...]) -> None:
+async def status(session: Session, _: StatusSettings) -> Answer:
     """`dwd status`: the process that answers."""
-    del settings, words
     data, found = await session.get(Status, "status")
-    session.printer.show(Answer(data, told(found, session.clock.now())))
+    return Answer(data, told(found, session.clock.now()))
 
 
-async def audit(session: Session, settings: AuditSettings, words: tuple[str, ...]) -> None:
+async def audit(session: Session, settings: AuditSettings, shoot: str | None = None) -> Answer:
     """`dwd audit`: attempts to change something."""
-    query = {"namespace": words[0] if words else None, "caller": settings.caller}
-    data, found = await session.get_all(AuditEntry, "audit", query=query)
-    if words and not found:
-        await session.check_known(words[0])
-    session.printer.show(Answer(data, attempts(answers.of(AuditList, data))))
+    query = {"namespace": shoot, "caller": settings.caller}
+    data, _ = await session.get_all(AuditEntry, "audit", query=query)
+    return Answer(data, attempts(answers.of(AuditList, data)))
 
 
-async def config(session: Session, settings: ConfigSettings, words: tuple[str, ...]) -> None:
+async def config(session: Session, settings: ConfigSettings) -> Answer:
     """`dwd config`: the configuration of the process that answers; or a change of its log level."""
-    del words
     if settings.log_level is not None:
         call = ApiCall("PUT", path("config", "log-level"), body={"level": str(settings.log_level)})
         data, now = await session.ask(LogLevelNow, call)
-        line = f"logs at level {said(now.level)} until its next start"
-        session.printer.show(Answer(data, [Text(line)]))
-        return
+        return Answer(data, [Text(f"logs at level {said(now.level)} until its next start")])
     data = answers.decode(await session.client.ask(ApiCall("GET", "config")))
     if not isinstance(data, dict):
         raise answers.foreign("it is no configuration")
-    session.printer.show(Answer(data, [Text(line) for line in as_yaml(data).splitlines()]))
+    return Answer(data, [Text(line) for line in as_yaml(data).splitlines()])
 
 
 def told(found: Status, now: float) -> list[Text]:

@@ -8,6 +8,7 @@ import signal
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from importlib import import_module
 from typing import Any, Final, Literal, TextIO
@@ -50,16 +51,23 @@ _PATIENCE: Final = 3.0
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
-# `Any`, as each function takes the settings of its own command.
-Command = Callable[[Session, Any, tuple[str, ...]], Awaitable[None]]
+Command = Callable[..., Awaitable[Any]]
+"""Takes the session, the settings of its own command, and its arguments.
+
+It returns the Answer to print, which `--watch` asks for again; or None, when it has printed what there was to print.
+"""
 
 
 def function_of(settings: ClientSettings) -> Command:
     """The function that is a command; of all modules of commands only its own is loaded, as that takes a while."""
-    name = settings.line.split()[1]
+    name = _name(settings)
     subject = next(each for each, names in SUBJECTS.items() if name in names)
     found: Command = getattr(import_module(f"app.cli.{subject}"), name)
     return found
+
+
+def _name(settings: ClientSettings) -> str:
+    return settings.line.split()[1]
 
 
 def run_client(
@@ -86,7 +94,7 @@ def run_client(
             command = replace(command, settings=with_body(command.settings))
         client = _client(command.settings, environ)
         with asyncio.Runner() as runner:
-            return runner.run(_run(command, function_of(command.settings), client, printer))
+            return runner.run(_run(command, client, printer))
     except CommandFailed as error:
         if error.notes or error.code is not Exit.NOT_READ:
             err.writelines([f"dwd: {error}\n", *(f"    {note}\n" for note in error.notes)])
@@ -98,7 +106,7 @@ def run_client(
         return Exit.INTERRUPTED
 
 
-async def _run(command: Read[Any], function: Command, client: Client, printer: Printer) -> int:
+async def _run(command: Read[Any], client: Client, printer: Printer) -> int:
     """Run the command; a signal cancels it, so that it ends its child processes and connections."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine that runs
@@ -114,7 +122,7 @@ async def _run(command: Read[Any], function: Command, client: Client, printer: P
         async with client:
             session = _session(client, printer)
             try:
-                await function(session, command.settings, command.rest)
+                await carry_out(session, command.settings, command.rest)
             except ServerRefused as error:
                 error.notes = (*error.notes, *await _suggestions(session, command, error))
                 raise
@@ -129,6 +137,20 @@ async def _run(command: Read[Any], function: Command, client: Client, printer: P
         for each in _ENDING:
             loop.remove_signal_handler(each)
     return Exit.DONE
+
+
+async def carry_out(session: Session, settings: ClientSettings, words: Sequence[str]) -> None:
+    """Ask what the command asks, and print the answer; again and again with `--watch`.
+
+    Raises:
+        CommandFailed: There is no answer.
+    """
+    fetch = partial(function_of(settings), session, settings, *words)
+    if getattr(settings, "watch", False):  # a flag of some commands only
+        what = " ".join(words) or f"all {_name(settings)}"
+        await session.watch(fetch, f"{what} at {settings.server}")
+    elif (answer := await fetch()) is not None:
+        session.printer.show(answer)
 
 
 def look_up(

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from app.cli import answers
 from app.cli.answers import Schema
 from app.cli.client import ApiCall, Client, note_perhaps_done
-from app.cli.printing import Answer, OutputScreen, Printer
+from app.cli.printing import Answer, Printer
 from app.cli.problems import CommandFailed, Exit
 from app.core.clock import Clock
 from app.core.model.instants import rfc3339
@@ -61,31 +61,33 @@ class Session:
         Args:
             kind: The schema of an item.
             parts: Parts of the path.
-            query: Filters of the list.
+            query: Filters of the list; `namespace` is the shoot that it is about.
 
         Raises:
-            CommandFailed: There is no answer, it is not a list, or the list has no end.
+            CommandFailed: There is no answer, it is not a list, or the list has no end; or there is no such shoot.
         """
+        filters = query or {}
         items: list[object] = []
         token: str | None = None
         seen: set[str | None] = set()
         while token not in seen and len(seen) < _MOST_PAGES:
             seen.add(token)
             place = {"limit": str(_PAGE)} | ({} if token is None else {"continue": token})
-            call = ApiCall("GET", path(*parts), {**(query or {}), **place})
+            call = ApiCall("GET", path(*parts), {**filters, **place})
             data = answers.decode(await self.client.ask(call))
             page = answers.of(answers.Page, data)
             items += page.items
             token = page.metadata.continue_
             if token is None:
+                if not items and (shoot := filters.get("namespace")):
+                    await self._check_known(shoot)
                 return {**data, "items": items}, [answers.of(kind, each) for each in items]
         raise CommandFailed(Exit.FAILED, "the list does not end")
 
-    async def check_known(self, shoot: str) -> None:
+    async def _check_known(self, shoot: str) -> None:
         """Ask for a shoot about which a list is empty: of a name that is mistyped, too, nothing has happened.
 
-        Raises:
-            CommandFailed: There is no such shoot. Where that cannot be learnt, the list is all that is known.
+        Where it cannot be learnt whether there is such a shoot, the list is all that is known.
         """
         try:
             await self.client.ask(ApiCall("GET", path("shoots", shoot)))
@@ -93,40 +95,25 @@ class Session:
             if error.code is Exit.NOT_FOUND:
                 raise
 
-    async def watch(
-        self,
-        fetch: Callable[[], Awaitable[Answer]],
-        title: str,
-        ended: Callable[[Answer], bool] = lambda _shown: False,
-    ) -> None:
+    async def watch(self, fetch: Callable[[], Awaitable[Answer]], title: str) -> None:
         """Show an answer again and again until it has ended; errors that may pass do not end it.
 
         Args:
             fetch: Requests the answer.
             title: Shown above the answer, with the time.
-            ended: Whether an answer is the last one.
 
         Raises:
             CommandFailed: The first request failed, or a later one for a reason that will not pass.
         """
-        shown = await fetch()
+        shown, answered = await fetch(), rfc3339(self.clock.now())
         with self.printer.watching() as screen:
-            while True:
-                answered = rfc3339(self.clock.now())
-                screen.show(shown, f"{answered}  {title}")
-                if ended(shown):
-                    return
-                shown = await self._next(fetch, screen, answered)
-
-    async def _next(
-        self, fetch: Callable[[], Awaitable[Answer]], screen: OutputScreen, answered: str
-    ) -> Answer:
-        """The next answer; as long as there is none, the screen says so."""
-        while True:
-            await self.clock.sleep(AGAIN)
-            try:
-                return await fetch()
-            except CommandFailed as error:
-                if not error.passing:
-                    raise
-                screen.trouble(f"no new answer since {answered}: {error}")
+            screen.show(shown, f"{answered}  {title}")
+            while not shown.ended:
+                await self.clock.sleep(AGAIN)
+                try:
+                    shown, answered = await fetch(), rfc3339(self.clock.now())
+                    screen.show(shown, f"{answered}  {title}")
+                except CommandFailed as error:
+                    if not error.passing:
+                        raise
+                    screen.trouble(f"no new answer since {answered}: {error}")

@@ -52,21 +52,14 @@ STYLES: Final = {
 }
 
 
-async def shoots(session: Session, settings: ShootsSettings, words: tuple[str, ...]) -> None:
-    """`dwd shoots`: all shoots, or one; repeatedly with `--watch`."""
-
-    async def fetch() -> Answer:
-        if words:
-            return await _shoot(session, settings, words[0])
-        data, found = await session.get_all(Shoot, "shoots")
-        wide, width = session.printer.wide, session.printer.width
-        lines = listed(found, session.clock.now(), wide=wide, width=width)
-        return Answer(data, lines, [each.namespace for each in found])
-
-    if settings.watch:
-        await session.watch(fetch, f"{' '.join(words) or 'all shoots'} at {settings.server}")
-    else:
-        session.printer.show(await fetch())
+async def shoots(session: Session, settings: ShootsSettings, name: str | None = None) -> Answer:
+    """`dwd shoots`: all shoots, or one."""
+    if name is not None:
+        return await _shoot(session, settings, name)
+    data, found = await session.get_all(Shoot, "shoots")
+    wide, width = session.printer.wide, session.printer.width
+    lines = listed(found, session.clock.now(), wide=wide, width=width)
+    return Answer(data, lines, [each.namespace for each in found])
 
 
 async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answer:
@@ -97,12 +90,12 @@ async def _history(session: Session, name: str) -> Answer:
     return Answer(data, history(found))
 
 
-async def probe(session: Session, settings: ProbeSettings, words: tuple[str, ...]) -> None:
+async def probe(session: Session, settings: ProbeSettings, name: str) -> Answer:
     """`dwd probe`: request a probe."""
-    call = ApiCall("POST", path("shoots", words[0], "probe"), {"reason": settings.reason})
+    call = ApiCall("POST", path("shoots", name, "probe"), {"reason": settings.reason})
     data, found = await session.ask(Look, call)
-    line = f"{words[0]}: the next probe is at {said(found.at)}; then see dwd shoots {words[0]}"
-    session.printer.show(Answer(data, [Text(line)]))
+    line = f"{name}: the next probe is at {said(found.at)}; then see dwd shoots {name}"
+    return Answer(data, [Text(line)])
 
 
 # A table of all.

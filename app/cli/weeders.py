@@ -16,31 +16,29 @@ from app.core.config.client_settings import WeedersSettings, WeedSettings
 _READY: Final = {True: Cell("yes", "green"), False: Cell("no", LOUD), None: Cell("")}
 
 
-async def weeders(session: Session, settings: WeedersSettings, words: tuple[str, ...]) -> None:
+async def weeders(
+    session: Session, settings: WeedersSettings, shoot: str | None = None, service: str = ""
+) -> Answer:
     """`dwd weeders`: services with recoveries, or one with each pod that was deleted or spared."""
     now = session.clock.now()
-    if words[1:]:
-        data, one = await session.get(Weeder, "weeders", *words)
+    if shoot and service:
+        data, one = await session.get(Weeder, "weeders", shoot, service)
         found, lines = [one], detailed(one, now)
     else:
-        of = words[0] if words else None
-        query = {"namespace": of, "running": "true" if settings.running else None}
+        query = {"namespace": shoot, "running": "true" if settings.running else None}
         data, found = await session.get_all(Weeder, "weeders", query=query)
-        if of and not found:
-            await session.check_known(of)
         lines = listed(found, now, wide=session.printer.wide)
-    session.printer.show(
-        Answer(data, lines, [f"{each.namespace}/{each.service}" for each in found])
-    )
+    return Answer(data, lines, [f"{each.namespace}/{each.service}" for each in found])
 
 
-async def weed(session: Session, settings: WeedSettings, words: tuple[str, ...]) -> None:
+async def weed(session: Session, settings: WeedSettings, shoot: str, service: str) -> Answer:
     """`dwd weed`: begin a recovery."""
     body: dict[str, object] = {"force": settings.force}
     if settings.reason is not None:
         body["reason"] = settings.reason
-    data, found = await session.ask(Recovery, ApiCall("POST", path("weeders", *words), body=body))
-    session.printer.show(Answer(data, begun("/".join(words), found, session.clock.now())))
+    call = ApiCall("POST", path("weeders", shoot, service), body=body)
+    data, found = await session.ask(Recovery, call)
+    return Answer(data, begun(f"{shoot}/{service}", found, session.clock.now()))
 
 
 def listed(found: Sequence[Weeder], now: float, *, wide: bool = False) -> list[Text]:

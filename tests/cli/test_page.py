@@ -103,7 +103,7 @@ async def way(api, tokens=None, **settings):
     ):
         printer = Printer(out, err, OutputFormat.JSON, {})
         session = Session(client, printer, Clock.system(), random.Random(1))
-        task = asyncio.get_running_loop().create_task(page_proxy.page(session, flags, ()))
+        task = asyncio.get_running_loop().create_task(page_proxy.page(session, flags))
         try:
             while not out.getvalue().endswith("}\n"):
                 await asyncio.sleep(0.01)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
-from app.cli import events, operations, shoots
+from app.cli import program
 from app.cli.printing import Printer
 from app.cli.problems import CommandFailed, Exit, NoAnswer, ProblemBody, ServerRefused
 from app.cli.session import Session
@@ -98,7 +98,7 @@ def make():
 async def test_a_list_is_read_to_its_end_and_shown_as_one_page(make):
     first, second = page(examples.SHOOT, following="t", total=2), page(examples.HEALTHY, total=2)
     session, client, out, _ = make(first, second, output=OutputFormat.JSON)
-    await shoots.shoots(session, ShootsSettings(), ())
+    await program.carry_out(session, ShootsSettings(), ())
     assert json.loads(out.getvalue()) == page(examples.SHOOT, examples.HEALTHY, total=2)
     queries = [dict(call.query) for _, call in client.asked]
     assert queries == [{"limit": "500"}, {"limit": "500", "continue": "t"}]
@@ -107,13 +107,13 @@ async def test_a_list_is_read_to_its_end_and_shown_as_one_page(make):
 async def test_a_list_that_leads_back_to_itself_is_not_read_for_ever(make):
     session, client, _, _ = make(page(following="t"), page(following="u"), page(following="t"))
     with pytest.raises(CommandFailed, match="does not end"):
-        await shoots.shoots(session, ShootsSettings(), ())
+        await program.carry_out(session, ShootsSettings(), ())
     assert len(client.asked) == 3
 
 
 async def test_names_are_quoted_in_a_path(make):
     session, client, _, _ = make(examples.operation())
-    await operations.operations(session, OperationsSettings(), ("../pause?x#y",))
+    await program.carry_out(session, OperationsSettings(), ("../pause?x#y",))
     assert client.asked[0][1].path == "operations/..%2Fpause%3Fx%23y"
 
 
@@ -124,7 +124,7 @@ async def watched(made):
     """What a session shows, and complains of, until it is interrupted for want of more answers."""
     session, client, out, err = made
     with pytest.raises(asyncio.CancelledError):
-        await shoots.shoots(session, ShootsSettings(watch=True), ())
+        await program.carry_out(session, ShootsSettings(watch=True), ())
     return client, out.getvalue(), err.getvalue()
 
 
@@ -176,7 +176,7 @@ async def test_on_a_terminal_it_stays_said_while_there_is_no_answer(make):
 async def test_watching_ends_where_going_on_is_of_no_use(answers, make):
     session, client, _, _ = make(*answers)
     with pytest.raises(CommandFailed):
-        await shoots.shoots(session, ShootsSettings(watch=True), ())
+        await program.carry_out(session, ShootsSettings(watch=True), ())
     assert len(client.asked) == len(answers)
 
 
@@ -188,7 +188,7 @@ async def test_watching_as_json_is_a_line_for_each_change(make):
 
 async def test_watching_a_run_ends_with_it(make):
     session, client, out, _ = make(examples.operation(), examples.operation("Done"))
-    await operations.operations(session, OperationsSettings(watch=True), ("op-1",))
+    await program.carry_out(session, OperationsSettings(watch=True), ("op-1",))
     assert client.times() == [0, 2]
     assert "op-1  Done" in out.getvalue()
 
@@ -197,14 +197,14 @@ async def test_one_answer_at_a_time_is_shown_as_json(make):
     nodes = page(examples.NODE, candidatesAsOf=None)
     session, client, out, _ = make(nodes, output=OutputFormat.JSON)
     settings = ShootsSettings(nodes=True, output=OutputFormat.JSON)
-    await shoots.shoots(session, settings, (NAME,))
+    await program.carry_out(session, settings, (NAME,))
     assert json.loads(out.getvalue()) == nodes
     assert [call.path for _, call in client.asked] == [f"shoots/{NAME}/nodes"]
 
 
 async def test_people_see_nodes_and_history_below_the_shoot(make):
     session, _, out, _ = make(examples.SHOOT, page(examples.NODE), page(examples.ENTRY))
-    await shoots.shoots(session, ShootsSettings(nodes=True, history=True), (NAME,))
+    await program.carry_out(session, ShootsSettings(nodes=True, history=True), (NAME,))
     found = out.getvalue()
     assert found.index("CONDITION") < found.index("ip-10-250-3-17") < found.index("ScaledDown")
 
@@ -218,7 +218,7 @@ SCALE = ScaleSettings(reason="because", wait=True)
 async def scaled(make, *answers, output=OutputFormat.TABLE):
     session, client, out, err = make(examples.operation(), *answers, output=output)
     try:
-        await operations.scale(session, SCALE, ("up", NAME))
+        await program.carry_out(session, SCALE, ("up", NAME))
     except CommandFailed as error:
         return client, out.getvalue(), err.getvalue(), error
     return client, out.getvalue(), err.getvalue(), None
@@ -276,7 +276,7 @@ async def test_waiting_ends_where_one_may_not_probe(make):
 async def test_whoever_stops_waiting_is_told_that_the_run_goes_on(make):
     session, _, _, err = make(examples.operation())
     with pytest.raises(asyncio.CancelledError):
-        await operations.scale(session, SCALE, ("up", NAME))
+        await program.carry_out(session, SCALE, ("up", NAME))
     assert err.getvalue() == "The scaling run continues: dwd operations op-1 [--cancel]\n"
 
 
@@ -297,7 +297,7 @@ async def followed(make, *answers, words=(), output=OutputFormat.TABLE):
     session, client, out, err = make(*answers, output=output)
     error = None
     try:
-        await events.events(session, EventsSettings(), words)
+        await program.carry_out(session, EventsSettings(), words)
     except asyncio.CancelledError:
         pass  # there was no more to answer
     except CommandFailed as failed:
