@@ -6,7 +6,7 @@
     page_proxy  `dwd page`; whom it serves is decided in page_gate
     session     what every command needs: answers that are read, complete lists, repeated display (`--watch`)
     client      requests and answers; redirection to the leader or the peer
-    tokens      the source of the token; service_account makes one of a ServiceAccount
+    tokens      the source of the token
     kubectl     the operator's kubectl: it forwards a port, and asks the seed in their name
     transports  the ways to a server: `--server`, or `kubectl port-forward`; where a token may be sent
     answers     reads JSON into the API's schemas, whatever the version of the server

@@ -18,9 +18,8 @@ from app.cli.client import Client
 from app.cli.kubectl import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
-from app.cli.service_account import MintedTokens
 from app.cli.session import Session
-from app.cli.tokens import TokenSource, token_source
+from app.cli.tokens import token_source
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
 from app.core.clock import Clock
 from app.core.config.client_settings import (
@@ -207,13 +206,7 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
         CommandFailed: A token cannot be read.
         ConfigurationError: A file is wrong, or kubectl is missing.
     """
-    tokens: TokenSource
-    if settings.service_account is None:
-        tokens = token_source(settings)
-    else:
-        kubectl = Kubectl.chosen(settings, environ, "--service-account")
-        account, timeout = settings.service_account, settings.timeout
-        tokens = MintedTokens(account, kubectl, Clock.system(), timeout)
+    tokens = token_source(settings, environ)
     # Only the CA of `--ca-file` is trusted; without it aiohttp's own context has those of the machine.
     tls: ssl.SSLContext | Literal[True] = True
     if (ca := settings.ca_file) is not None:

@@ -13,7 +13,7 @@ import pytest
 
 from app.cli.kubectl import Kubectl
 from app.cli.problems import CommandFailed, Exit
-from app.cli.service_account import LIFETIME, MintedTokens
+from app.cli.tokens import LIFETIME, MintedTokens
 from app.core.clock import Clock
 from app.core.config.values import NamespacedName
 from tests.cli.conftest import run
@@ -266,7 +266,7 @@ async def test_one_that_the_server_does_not_know_any_more_is_replaced_but_not_fo
 def test_a_token_that_ends_in_mid_session_is_renewed_and_the_request_sent_again(
     seed, api, listed, monkeypatch
 ):
-    monkeypatch.setattr("app.cli.service_account._TRIED_AGAIN", -1.0)
+    monkeypatch.setattr("app.cli.tokens._TRIED_AGAIN", -1.0)
     seed.on(TOKEN, made("one"), made("two"))
     api._replies.clear()
     api.on("GET /shoots", problem(401, "unauthenticated", "Nobody", "it has ended"), page())

@@ -9,7 +9,7 @@ import pytest
 
 from app.cli.kubectl import Kubectl
 from app.cli.problems import CommandFailed, Exit
-from app.cli.service_account import MintedTokens
+from app.cli.tokens import MintedTokens
 from app.core.clock import Clock
 from app.core.config.values import NamespacedName
 from tests.contract.arena import REAL_ALONE, REAL_TIME
