@@ -6,18 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from rich.text import Text
 
-from app.api.schemas import (
-    Gap,
-    Hold,
-    Operation,
-    OverrideChange,
-    OverrideKind,
-    Pause,
-    Shoot,
-    ShootGone,
-    StreamEnd,
-    WeederChange,
-)
+from app.api import schemas
 from app.cli import answers, operations, shoots
 from app.cli.client import EVENT_STREAM, MAX_EVENT, SILENCE, ApiCall, lines_of
 from app.cli.overrides import named, written_by
@@ -178,12 +167,12 @@ def told(name: str, data: object, clock: str) -> Text | None:
 def _words(name: str, data: object) -> EventText:
     match name:
         case "shoot":
-            shoot = answers.of(Shoot, data)
+            shoot = answers.of(schemas.Shoot, data)
             state = f"{shoot.state} ({shoot.reason}): {shoot.message}"
             text = "; ".join(filter(None, (state, shoots.endpoint_summary(shoot))))
             return EventText(shoot.namespace, text, shoots.STYLES.get(shoot.state, ""))
         case "shoot-gone":
-            return EventText(answers.of(ShootGone, data).namespace or "?", "is gone", "dim")
+            return EventText(answers.of(schemas.ShootGone, data).namespace or "?", "is gone", "dim")
         case "operation":
             return _operation(data)
         case "weeder":
@@ -191,16 +180,16 @@ def _words(name: str, data: object) -> EventText:
         case "override":
             return _override(data)
         case "gap":
-            why = f"{answers.of(Gap, data).reason}; the current state follows"
+            why = f"{answers.of(schemas.Gap, data).reason}; the current state follows"
             return EventText("gap", why, "yellow")
         case "end":
-            return EventText("end", answers.of(StreamEnd, data).reason, "yellow")
+            return EventText("end", answers.of(schemas.StreamEnd, data).reason, "yellow")
         case _:
             return EventText(name, "(unknown to this version of dwd)", "dim")
 
 
 def _operation(data: object) -> EventText:
-    operation = answers.of(Operation, data)
+    operation = answers.of(schemas.Operation, data)
     steps = [
         f"{each.resource} {change(each.before, each.after)} {each.phase}"
         for each in operation.steps
@@ -212,7 +201,7 @@ def _operation(data: object) -> EventText:
 
 
 def _service(data: object) -> EventText:
-    service = answers.of(WeederChange, data)
+    service = answers.of(schemas.WeederChange, data)
     found = ["is ready" if service.ready else "is not ready"]
     if service.failing:
         found.append(f"failing: {service.failing}")
@@ -224,18 +213,18 @@ def _service(data: object) -> EventText:
 
 
 def _override(data: Any) -> EventText:  # noqa: ANN401 - JSON
-    override = answers.of(OverrideChange, data)
+    override = answers.of(schemas.OverrideChange, data)
     whom = override.namespace or "all shoots"
     what = f"{override.kind} of {override.resource}" if override.resource else override.kind
     by = f" by {override.author}" if override.author else ""
     if isinstance(override.after, bool | None):
         return EventText(whom, f"{what} {'set' if override.after else 'ended'}{by}", "yellow")
-    decision: Pause | Hold
-    if override.kind == OverrideKind.PAUSE:
-        decision = pause = answers.of(Pause, data["after"])
+    decision: schemas.Pause | schemas.Hold
+    if override.kind == schemas.OverrideKind.PAUSE:
+        decision = pause = answers.of(schemas.Pause, data["after"])
         kind, name = str(pause.scope), named(pause)
     else:
-        decision = hold = answers.of(Hold, data["after"])
+        decision = hold = answers.of(schemas.Hold, data["after"])
         kind, name = str(hold.direction), ""
     if override.author and override.author == decision.author:
         by = f" by {written_by(decision)}"

@@ -2,13 +2,7 @@
 
 from rich.text import Text
 
-from app.api.schemas import (
-    AuditEntry,
-    AuditList,
-    LogLevelNow,
-    MissingPermission,
-    Status,
-)
+from app.api import schemas
 from app.cli import answers
 from app.cli.client import ApiCall
 from app.cli.overrides import paused
@@ -20,22 +14,22 @@ from app.core.config.client_settings import AuditSettings, ConfigSettings, Statu
 
 async def status(session: Session, _: StatusSettings) -> Answer:
     """`dwd status`: the process that answers."""
-    data, found = await session.get(Status, "status")
+    data, found = await session.get(schemas.Status, "status")
     return Answer(data, told(found, session.clock.now()))
 
 
 async def audit(session: Session, settings: AuditSettings, shoot: str | None = None) -> Answer:
     """`dwd audit`: attempts to change something."""
     query = {"namespace": shoot, "caller": settings.caller}
-    data, _ = await session.get_all(AuditEntry, "audit", query=query)
-    return Answer(data, attempts(answers.of(AuditList, data)))
+    data, _ = await session.get_all(schemas.AuditEntry, "audit", query=query)
+    return Answer(data, attempts(answers.of(schemas.AuditList, data)))
 
 
 async def config(session: Session, settings: ConfigSettings) -> Answer:
     """`dwd config`: the configuration of the process that answers; or a change of its log level."""
     if settings.log_level is not None:
         call = ApiCall("PUT", path("config", "log-level"), body={"level": str(settings.log_level)})
-        data, now = await session.ask(LogLevelNow, call)
+        data, now = await session.ask(schemas.LogLevelNow, call)
         return Answer(data, [Text(f"logs at level {said(now.level)} until its next start")])
     data = answers.decode(await session.client.ask(ApiCall("GET", "config")))
     if not isinstance(data, dict):
@@ -43,7 +37,7 @@ async def config(session: Session, settings: ConfigSettings) -> Answer:
     return Answer(data, [Text(line) for line in as_yaml(data).splitlines()])
 
 
-def told(found: Status, now: float) -> list[Text]:
+def told(found: schemas.Status, now: float) -> list[Text]:
     """Role, leaders, number of shoots by state, and troubles."""
     role = f"{said(found.role)}, in a dry run" if found.dry_run else said(found.role)
     head = Text.assemble((role, "bold"), f"  dependency-watchdog {said(found.version)}")
@@ -81,7 +75,7 @@ def told(found: Status, now: float) -> list[Text]:
     return [head, *fields(facts)]
 
 
-def _right(lacking: MissingPermission) -> str:
+def _right(lacking: schemas.MissingPermission) -> str:
     """A missing permission: `patch deployments.apps kube-controller-manager in all namespaces: needed to protect`."""
     resource = ".".join(filter(None, (lacking.resource, lacking.group)))
     what = " ".join(filter(None, (lacking.verb, resource, lacking.name)))
@@ -90,7 +84,7 @@ def _right(lacking: MissingPermission) -> str:
     return f"{what} {where}: {why}"
 
 
-def attempts(found: AuditList) -> list[Text]:
+def attempts(found: schemas.AuditList) -> list[Text]:
     """A table of audit records; the last line says since when the process has kept them."""
     heads = ["TIME", "CALLER", "CLAIMED", "FROM", "ACTION", "SHOOT", "TARGET"]
     heads += ["STATUS", "TIMES", "REASON"]
@@ -98,7 +92,7 @@ def attempts(found: AuditList) -> list[Text]:
     return [*lines, Text(f"All since {said(found.metadata.since)}; the log has what came before.")]
 
 
-def _attempt(entry: AuditEntry) -> tuple[Content, ...]:
+def _attempt(entry: schemas.AuditEntry) -> tuple[Content, ...]:
     bad = entry.status is None or entry.status >= 400  # noqa: PLR2004 - the first of HTTP's errors
     return (
         *(entry.time, entry.caller, entry.claimed, entry.peer),

@@ -5,19 +5,7 @@ from typing import Final
 
 from rich.text import Text
 
-from app.api.schemas import (
-    Condition,
-    EndpointProbe,
-    Gate,
-    HistoryEntry,
-    Leases,
-    Look,
-    Node,
-    Pause,
-    ProbeInfo,
-    Resource,
-    Shoot,
-)
+from app.api import schemas
 from app.cli.client import ApiCall
 from app.cli.overrides import held, paused, pauses
 from app.cli.printing import Answer
@@ -56,7 +44,7 @@ async def shoots(session: Session, settings: ShootsSettings, name: str | None = 
     """`dwd shoots`: all shoots, or one."""
     if name is not None:
         return await _shoot(session, settings, name)
-    data, found = await session.get_all(Shoot, "shoots")
+    data, found = await session.get_all(schemas.Shoot, "shoots")
     wide, width = session.printer.wide, session.printer.width
     lines = listed(found, session.clock.now(), wide=wide, width=width)
     return Answer(data, lines, [each.namespace for each in found])
@@ -70,10 +58,10 @@ async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answe
     ]
     if parts and not for_people:
         return await parts[0](session, name)
-    data, found = await session.get(Shoot, "shoots", name)
+    data, found = await session.get(schemas.Shoot, "shoots", name)
     lines = detailed(found, now)
     if found.pauses > 1 and for_people:
-        _, in_force = await session.get_all(Pause, "shoots", name, "pauses")
+        _, in_force = await session.get_all(schemas.Pause, "shoots", name, "pauses")
         lines += [Text(), *pauses(in_force, now)]
     for part in parts:
         lines += [Text(), *(await part(session, name)).lines]
@@ -81,19 +69,19 @@ async def _shoot(session: Session, settings: ShootsSettings, name: str) -> Answe
 
 
 async def _nodes(session: Session, name: str) -> Answer:
-    data, found = await session.get_all(Node, "shoots", name, "nodes")
+    data, found = await session.get_all(schemas.Node, "shoots", name, "nodes")
     return Answer(data, nodes(found))
 
 
 async def _history(session: Session, name: str) -> Answer:
-    data, found = await session.get_all(HistoryEntry, "shoots", name, "history")
+    data, found = await session.get_all(schemas.HistoryEntry, "shoots", name, "history")
     return Answer(data, history(found))
 
 
 async def probe(session: Session, settings: ProbeSettings, name: str) -> Answer:
     """`dwd probe`: request a probe."""
     call = ApiCall("POST", path("shoots", name, "probe"), {"reason": settings.reason})
-    data, found = await session.ask(Look, call)
+    data, found = await session.ask(schemas.Look, call)
     line = f"{name}: the next probe is at {said(found.at)}; then see dwd shoots {name}"
     return Answer(data, [Text(line)])
 
@@ -102,7 +90,7 @@ async def probe(session: Session, settings: ProbeSettings, name: str) -> Answer:
 
 
 def listed(
-    found: Sequence[Shoot], now: float, *, wide: bool = False, width: int | None = None
+    found: Sequence[schemas.Shoot], now: float, *, wide: bool = False, width: int | None = None
 ) -> list[Text]:
     """A table of shoots, in the given order.
 
@@ -122,14 +110,14 @@ def listed(
     return table(heads, rows, "no shoots", width=width, give_way=() if wide else _DETAILS)
 
 
-def _last_probe(shoot: Shoot, now: float) -> tuple[str | int, ...]:
+def _last_probe(shoot: schemas.Shoot, now: float) -> tuple[str | int, ...]:
     """What a wide table has besides."""
     probe, dependents = shoot.probe, ", ".join(map(_sized, shoot.resources))
     when = since(probe.last_time, now), clock(probe.next_time)
     return (*when, probe.consecutive_failures, dependents, shoot.message)
 
 
-def _expired(shoot: Shoot) -> str | None:
+def _expired(shoot: schemas.Shoot) -> str | None:
     """How many leases have expired; None where the last probe could not read them."""
     leases = shoot.leases
     if leases is None or _are_old(leases, shoot.probe):
@@ -138,19 +126,19 @@ def _expired(shoot: Shoot) -> str | None:
     return f"{leases.expired}/{leases.candidates} expired{unknown}"
 
 
-def _at_zero(shoot: Shoot) -> Cell:
+def _at_zero(shoot: schemas.Shoot) -> Cell:
     """How many of the dependents that exist are at 0."""
     there = [it.replicas.spec for it in shoot.resources if it.replicas.spec is not None]
     zero = there.count(0)
     return Cell(f"{zero}/{len(there)}" if there else "", LOUD if zero else "")
 
 
-def _are_old(leases: Leases, probe: ProbeInfo) -> bool:
+def _are_old(leases: schemas.Leases, probe: schemas.ProbeInfo) -> bool:
     """Whether a later probe could not read the leases."""
     return leases.as_of not in {None, probe.last_time}
 
 
-def _overrides(shoot: Shoot, now: float) -> Cell:
+def _overrides(shoot: schemas.Shoot, now: float) -> Cell:
     """What people decided: the pause that acts, the hold, and dependents with ignore-scaling."""
     ignored = ", ".join(each.name for each in shoot.resources if each.ignore_scaling)
     decided = (
@@ -162,7 +150,7 @@ def _overrides(shoot: Shoot, now: float) -> Cell:
     return Cell(text, LOUD if text else "")
 
 
-def _paused(shoot: Shoot, now: float) -> str:
+def _paused(shoot: schemas.Shoot, now: float) -> str:
     """The pause that acts, and how many there are; empty if there is none."""
     if shoot.pause is None:
         return ""
@@ -170,7 +158,7 @@ def _paused(shoot: Shoot, now: float) -> str:
     return paused(shoot.pause, now) + more
 
 
-def _sized(resource: Resource) -> str:
+def _sized(resource: schemas.Resource) -> str:
     """A dependent as `NAME REPLICAS (SAVED)`."""
     replicas = resource.replicas
     saved = "" if replicas.saved is None else f" ({replicas.saved})"
@@ -180,7 +168,7 @@ def _sized(resource: Resource) -> str:
 # One in detail.
 
 
-def detailed(shoot: Shoot, now: float) -> list[Text]:
+def detailed(shoot: schemas.Shoot, now: float) -> list[Text]:
     """One shoot in detail."""
     head = Text.assemble((said(shoot.namespace), "bold"), "  ")
     head.append(said(shoot.state), STYLES.get(shoot.state, ""))
@@ -204,12 +192,12 @@ def detailed(shoot: Shoot, now: float) -> list[Text]:
     return [*lines, Text(), *_conditions(shoot.conditions, now)]
 
 
-def _gate(gate: Gate, now: float) -> Cell:
+def _gate(gate: schemas.Gate, now: float) -> Cell:
     text = f"{said(gate.message or gate.name)} ({said(gate.state)} for {since(gate.since, now)})"
     return Cell(text, LOUD if gate.state == _CLOSED else "")
 
 
-def _probe_line(probe: ProbeInfo, now: float, judged: str) -> str:
+def _probe_line(probe: schemas.ProbeInfo, now: float, judged: str) -> str:
     if probe.last_time is None:
         return "not yet"
     took = "" if probe.duration_seconds is None else f" in {probe.duration_seconds * 1000:.0f}ms"
@@ -221,7 +209,7 @@ def _probe_line(probe: ProbeInfo, now: float, judged: str) -> str:
     return f"{when}: {verdict}; {probe.count} probes{failed}; next {clock(probe.next_time)}"
 
 
-def _leases(leases: Leases | None, probe: ProbeInfo, now: float) -> Cell | str:
+def _leases(leases: schemas.Leases | None, probe: schemas.ProbeInfo, now: float) -> Cell | str:
     if leases is None:
         return "not read yet"
     share = f"{leases.fraction:.0%} (limit {leases.threshold:.0%})"
@@ -236,7 +224,7 @@ def _leases(leases: Leases | None, probe: ProbeInfo, now: float) -> Cell | str:
     return text
 
 
-def _resources(resources: Sequence[Resource]) -> list[Text]:
+def _resources(resources: Sequence[schemas.Resource]) -> list[Text]:
     heads = ("RESOURCE", "REPLICAS", "READY", "SAVED", "LEVEL UP", "LEVEL DOWN", "NOTES")
     rows = [
         (
@@ -250,7 +238,7 @@ def _resources(resources: Sequence[Resource]) -> list[Text]:
     return table(heads, rows)
 
 
-def _notes(resource: Resource) -> str:
+def _notes(resource: schemas.Resource) -> str:
     missing = resource.replicas.spec is None and resource.protection_active is None
     notes = {
         "optional": resource.optional,
@@ -265,7 +253,7 @@ def _those_that_apply(notes: Mapping[str, bool | None]) -> str:
     return ", ".join(note for note, applies in notes.items() if applies)
 
 
-def _endpoint_probe(probe: EndpointProbe, now: float) -> Sequence[Cell | str]:
+def _endpoint_probe(probe: schemas.EndpointProbe, now: float) -> Sequence[Cell | str]:
     target = probe.target
     outcome = f": {probe.last_result}" if probe.last_result else ""
     notes = {
@@ -283,7 +271,7 @@ def _endpoint_probe(probe: EndpointProbe, now: float) -> Sequence[Cell | str]:
     ]
 
 
-def endpoint_summary(shoot: Shoot) -> str:
+def endpoint_summary(shoot: schemas.Shoot) -> str:
     """Failing endpoint probes and closed gates in a few words; empty if all is well."""
     failing = sum(each.counted and each.result == "Failure" for each in shoot.endpoint_probes)
     closed = ", ".join(each.name for each in shoot.gates if each.state == _CLOSED)
@@ -294,7 +282,7 @@ def endpoint_summary(shoot: Shoot) -> str:
     return "; ".join(filter(None, words))
 
 
-def _conditions(conditions: Sequence[Condition], now: float) -> list[Text]:
+def _conditions(conditions: Sequence[schemas.Condition], now: float) -> list[Text]:
     heads = ("CONDITION", "STATUS", "FOR", "REASON", "MESSAGE")
     rows = [
         (each.type, each.status, since(each.last_transition_time, now), each.reason, each.message)
@@ -306,7 +294,7 @@ def _conditions(conditions: Sequence[Condition], now: float) -> list[Text]:
 # Its nodes, and its history.
 
 
-def nodes(found: Sequence[Node]) -> list[Text]:
+def nodes(found: Sequence[schemas.Node]) -> list[Text]:
     """A table of nodes: which are candidates, and their leases."""
     rows = [
         (
@@ -320,13 +308,13 @@ def nodes(found: Sequence[Node]) -> list[Text]:
     return table(heads, rows, "no nodes")
 
 
-def _counts(node: Node) -> str:
+def _counts(node: schemas.Node) -> str:
     if node.candidate:
         return "yes"
     return f"{'?' if node.candidate is None else 'no:'} {said(node.reason)}"
 
 
-def history(entries: Sequence[HistoryEntry]) -> list[Text]:
+def history(entries: Sequence[schemas.HistoryEntry]) -> list[Text]:
     """The history, newest first; a message that does not name its dependent comes after the name."""
     rows = []
     for each in entries:
