@@ -12,7 +12,6 @@ from app.cli import answers
 from app.cli.client import (
     EVENT_STREAM,
     MAX_ANSWER,
-    SILENCE,
     ApiCall,
     lines_of,
     note_perhaps_done,
@@ -34,38 +33,30 @@ def with_body(settings: ApiCommandSettings) -> ApiCommandSettings:
     Raises:
         ConfigurationError: The file cannot be read, or the body is too long or not JSON.
     """
-    if settings.data is None:
+    given = settings.data
+    if given is None:
         return settings
-    text = _read(settings.data)
     try:
-        text.encode()  # an argument may have bytes that are none
+        if given == "-" and sys.stdin is None:
+            raise _wrong("cannot be read: standard input is closed")
+        if given == "-":
+            content = sys.stdin.buffer.read(_MAX_BODY + 1)
+        elif given.startswith("@"):
+            with open(given.removeprefix("@"), "rb") as file:  # noqa: PTH123 - as the operator wrote it
+                content = file.read(_MAX_BODY + 1)
+        else:
+            content = given.encode()  # an argument may have bytes that are none
+        if len(content) > _MAX_BODY:
+            raise _wrong(f"is longer than {_MAX_BODY} bytes")
+        text = content.decode()
         json.loads(text)
-    except UnicodeEncodeError as error:
+    except OSError as error:
+        raise _wrong(f"cannot be read: {error.strerror}") from error
+    except UnicodeError as error:
         raise _wrong("is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise _wrong(f"is not JSON: {error}") from error
     return settings.model_copy(update={"data": text})
-
-
-def _read(given: str) -> str:
-    """The body that `--data` stands for: itself, a file, or standard input."""
-    if given != "-" and not given.startswith("@"):
-        return given
-    try:
-        if given == "-":
-            if sys.stdin is None:
-                raise _wrong("cannot be read: standard input is closed")
-            content = sys.stdin.buffer.read(_MAX_BODY + 1)
-        else:
-            with open(given.removeprefix("@"), "rb") as file:  # noqa: PTH123 - as the operator wrote it
-                content = file.read(_MAX_BODY + 1)
-        if len(content) > _MAX_BODY:
-            raise _wrong(f"is longer than {_MAX_BODY} bytes")
-        return content.decode()
-    except OSError as error:
-        raise _wrong(f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise _wrong("is not UTF-8") from error
 
 
 def _wrong(message: str) -> ConfigurationError:
@@ -79,7 +70,7 @@ async def api(session: Session, settings: ApiCommandSettings, given: str) -> Non
     body = None if settings.data is None else msgspec.Raw(settings.data.encode())
     method = settings.method or ("GET" if settings.data is None else "POST")
     call = ApiCall(method, path, body=body, headers={"If-Match": settings.if_match})
-    async with session.client.answered(call, SILENCE) as response:
+    async with session.client.answered(call) as response:
         if settings.include:
             lines = [f"HTTP {response.status} {response.reason or ''}".rstrip()]
             lines += [f"{name}: {value}" for name, value in response.headers.items()]

@@ -36,6 +36,7 @@ EVENT_STREAM: Final = "text/event-stream"
 """The media type of a stream of events."""
 SILENCE: Final = 45.0
 """Seconds of silence after which a stream of events counts as broken: three heartbeats of the server."""
+_STREAMED: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=SILENCE)
 MAX_EVENT: Final = 8 << 20
 """Most bytes of one event; real ones are far smaller."""
 _BROKEN: Final = (aiohttp.ClientError, TimeoutError, OSError)
@@ -86,6 +87,7 @@ class Client:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             headers={"User-Agent": self._agent},
+            timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT),
         )
         return self
 
@@ -101,43 +103,33 @@ class Client:
         Raises:
             CommandFailed: There is no answer, or it is an error. The notes say so if a write may have been carried out.
         """
-        timeout = aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT)
-        async with self._answered(call, timeout) as response:
+        async with self._answered(call) as response:
             return await whole(response, MAX_ANSWER)
 
     @asynccontextmanager
-    async def answered(
-        self, call: ApiCall, silence: float
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def answered(self, call: ApiCall) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request and hand on its answer, of whatever media type, while it is still being received.
 
-        Args:
-            call: The request.
-            silence: Seconds without any data after which a stream of events counts as broken; any other answer has to
-                be complete within the time for one answer after it has begun.
+        A stream of events may last for ever, and counts as broken after `SILENCE`. Any other answer has to be complete
+        within the time for one answer after it has begun.
 
         Raises:
             CommandFailed: There is no answer, it is an error, or it breaks off while it is read.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=silence)
-        async with self._answered(call, timeout) as response:
+        async with self._answered(call, _STREAMED) as response:
             streams = response.content_type == EVENT_STREAM
             async with asyncio.timeout(None if streams else self.timeout):
                 yield response
 
     @asynccontextmanager
-    async def stream(self, call: ApiCall, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open a stream of events.
-
-        Args:
-            call: The request.
-            silence: Seconds without any data after which the stream counts as broken.
+    async def stream(self, call: ApiCall) -> AsyncIterator[aiohttp.StreamReader]:
+        """Open a stream of events, which counts as broken after `SILENCE`.
 
         Raises:
             CommandFailed: There is no answer, it is not a stream (such as a page of a proxy, which a retry would get
                 again), or it breaks off while it is read.
         """
-        async with self.answered(call, silence) as response:
+        async with self.answered(call) as response:
             if response.status != HTTPStatus.OK or response.content_type != EVENT_STREAM:
                 kind = response.headers.get("Content-Type") or "without a Content-Type"
                 came = f"{response.status} ({kind})"
@@ -149,8 +141,8 @@ class Client:
         method: str,
         target: str,
         headers: Mapping[str, str],
-        body: bytes | None,
-        timeout: aiohttp.ClientTimeout,
+        body: bytes | None = None,
+        timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
         """Send one request to where the transport leads, with the token; returns the answer, whatever it is.
 
@@ -161,7 +153,7 @@ class Client:
             target: Path and query on the server, as they are sent.
             headers: Further headers.
             body: The body; None to send none.
-            timeout: Of the answer.
+            timeout: Of the answer; by default all of it has to be there within the time for one.
 
         Raises:
             CommandFailed: There is no answer, or no token.
@@ -178,7 +170,7 @@ class Client:
                         URL(f"{place.origin}{target}", encoded=True),
                         data=body,
                         headers={**headers, **credentials},
-                        timeout=timeout,
+                        timeout=timeout or self._session.timeout,
                         allow_redirects=False,
                         server_hostname=place.certificate_name,
                     )
@@ -192,8 +184,7 @@ class Client:
 
     async def refused(self, target: str) -> ServerRefused | None:
         """Ask for this path and query below `/api/v1/` as `exchange` does; returns the refusal, None for a success."""
-        timeout = aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT)
-        response = await self.exchange("GET", f"{_API}{target}", {}, None, timeout)
+        response = await self.exchange("GET", f"{_API}{target}", {})
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             response.release()
             return None
@@ -201,7 +192,7 @@ class Client:
 
     @asynccontextmanager
     async def _answered(
-        self, call: ApiCall, timeout: aiohttp.ClientTimeout
+        self, call: ApiCall, timeout: aiohttp.ClientTimeout | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to a request, sent until it is a success; follows each kind of `FOLLOWED` problem once."""
         target = str(URL(f"{_API}{call.path}").extend_query(_given(call.query)))
@@ -230,11 +221,8 @@ class Client:
                     raise refused
                 followed.append(refused)
                 await self.transport.follow(refused)
-            try:
-                async with response:
-                    yield response
-            except _BROKEN as error:
-                raise await self._lost(response, error) from error
+            async with self._reading(response):
+                yield response
         except NoAnswer as error:
             if error.sent:
                 note_perhaps_done(call, error)
@@ -248,23 +236,24 @@ class Client:
         return found
 
     async def _refused(self, response: aiohttp.ClientResponse) -> ServerRefused:
-        async with response:
-            try:
-                async with asyncio.timeout(self.timeout):
-                    body = await whole(response, MAX_PROBLEM)
-            except _BROKEN as error:
-                raise await self._lost(response, error) from error
+        async with self._reading(response), asyncio.timeout(self.timeout):
+            body = await whole(response, MAX_PROBLEM)
         kind, later = response.headers.get("Content-Type", ""), response.headers.get("Retry-After")
         refused = refusal(response.status, kind, body, later)
         if response.status == HTTPStatus.UNAUTHORIZED and isinstance(self.tokens, NoToken):
             refused.notes = (*refused.notes, self.tokens.why)
         return refused
 
-    async def _lost(self, response: aiohttp.ClientResponse, error: Exception) -> NoAnswer:
-        """The error for an answer that breaks off; resets the transport, as the server may have moved."""
-        found = self._unanswered(str(response.url.origin()), error)
-        await self.transport.reset()
-        return found
+    @asynccontextmanager
+    async def _reading(self, response: aiohttp.ClientResponse) -> AsyncIterator[None]:
+        """Reads an answer; one that breaks off is none, and resets the transport, as the server may have moved."""
+        try:
+            async with response:
+                yield
+        except _BROKEN as error:
+            found = self._unanswered(str(response.url.origin()), error)
+            await self.transport.reset()
+            raise found from error
 
     def _unanswered(self, origin: str, error: Exception) -> NoAnswer:
         """The error for a request without an answer."""

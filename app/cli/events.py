@@ -1,5 +1,6 @@
 """`dwd events`: changes as they happen, in words; after a broken connection it resumes from the last complete event."""
 
+import re
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -8,7 +9,7 @@ from rich.text import Text
 
 from app.api import schemas
 from app.cli import answers, operations, shoots
-from app.cli.client import EVENT_STREAM, MAX_EVENT, SILENCE, ApiCall, lines_of
+from app.cli.client import EVENT_STREAM, MAX_EVENT, ApiCall, lines_of
 from app.cli.overrides import named, written_by
 from app.cli.printing import Answer
 from app.cli.problems import CommandFailed, Exit
@@ -21,7 +22,8 @@ from app.core.model.instants import rfc3339
 _PACE: Final = Backoff(1.0, 30.0)
 # Seconds after which a stream counts as steady: if it breaks then, the back-off starts anew.
 _STEADY: Final = 60.0
-_MAX_ID: Final = 200
+_ID: Final = re.compile(rb"[ -~]{0,200}")
+_RETRY: Final = re.compile(rb"[0-9]{1,6}")
 
 
 async def events(session: Session, _: EventsSettings, shoot: str | None = None) -> None:
@@ -37,7 +39,7 @@ async def events(session: Session, _: EventsSettings, shoot: str | None = None) 
         reader.broken()
         try:
             call = ApiCall("GET", "events", {"namespace": shoot}, headers=headers)
-            async with session.client.stream(call, SILENCE) as stream:
+            async with session.client.stream(call) as stream:
                 first, connected = not connected, True
                 if shoot and first:
                     await _tell_if_unknown(session, shoot)
@@ -108,32 +110,27 @@ class EventReader:
             self.broken()
             return Event(event or "message", b"\n".join(data)) if data else None
         name, _, value = line.partition(b":")
-        self._take(name, value.removeprefix(b" "))
+        value = value.removeprefix(b" ")
+        match name:
+            case b"data":
+                self._size += len(value)
+                if self._size > MAX_EVENT:
+                    message = f"an event is longer than {MAX_EVENT >> 20} MiB"
+                    raise CommandFailed(Exit.FAILED, message)
+                self._data.append(value)
+            case b"event":
+                self._name = value.decode("utf-8", "replace")
+            case b"id" if _ID.fullmatch(value):
+                self._id = value.decode()
+            case b"retry" if _RETRY.fullmatch(value):
+                self.retry = int(value) / 1000
+            case _:
+                pass  # a comment, or a field of a newer format
         return None
 
     def broken(self) -> None:
         """Drop an incomplete event after the connection has broken."""
         self._id, self._name, self._data, self._size = self.last_id, "", [], 0
-
-    def _take(self, name: bytes, value: bytes) -> None:
-        match name:
-            case b"data":
-                self._size += len(value)
-                if self._size > MAX_EVENT:
-                    raise CommandFailed(
-                        Exit.FAILED, f"an event is longer than {MAX_EVENT >> 20} MiB"
-                    )
-                self._data.append(value)
-            case b"event":
-                self._name = value.decode("utf-8", "replace")
-            case b"id" if (
-                len(value) <= _MAX_ID and value.isascii() and value.decode().isprintable()
-            ):
-                self._id = value.decode()
-            case b"retry" if value.isdigit() and len(value) < len(b"1000000"):
-                self.retry = int(value) / 1000
-            case _:
-                pass  # a comment, or a field of a newer format
 
 
 # The events in words.

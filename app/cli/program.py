@@ -3,7 +3,6 @@
 import asyncio
 import io
 import os
-import random
 import signal
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,7 +20,6 @@ from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session
 from app.cli.tokens import token_source
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
-from app.core.clock import Clock
 from app.core.config.client_settings import (
     ApiCommandSettings,
     ClientSettings,
@@ -119,7 +117,7 @@ async def _run(command: Read[Any], client: Client, printer: Printer) -> int:
         loop.add_signal_handler(each, end, each)
     try:
         async with client:
-            session = _session(client, printer)
+            session = Session(client, printer)
             try:
                 await carry_out(session, command.settings, command.rest)
             except ServerRefused as error:
@@ -168,7 +166,7 @@ def look_up(
     async def asked(client: Client) -> Sequence[str]:
         async with asyncio.timeout(_PATIENCE), client:
             silent = Printer(io.StringIO(), io.StringIO(), OutputFormat.JSON, {})
-            return await ask(_session(client, silent))
+            return await ask(Session(client, silent))
 
     try:
         client = _client(settings, environ)
@@ -176,10 +174,6 @@ def look_up(
             return runner.run(asked(client))
     except (WatchdogError, TimeoutError, KeyboardInterrupt):
         return ()
-
-
-def _session(client: Client, printer: Printer) -> Session:
-    return Session(client, printer, Clock.system(), random.Random())  # noqa: S311 - it spreads retries
 
 
 async def _suggestions(session: Session, command: Read[Any], error: ServerRefused) -> list[str]:
@@ -216,7 +210,8 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
             tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise _wrong(str(ca), "--ca-file", f"is not a CA bundle: {reason}") from error
+            mistake = Mistake(None, "--ca-file", f"is not a CA bundle: {reason}")
+            raise ConfigurationError(str(ca), [mistake]) from error
     transport: Transport = DirectTransport(settings.server)
     if (deployment := settings.port_forward) is not None:
         kubectl = Kubectl.chosen(settings, environ, "--port-forward")
@@ -228,7 +223,3 @@ def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
         timeout=settings.timeout,
         allow_plain_http=settings.allow_plain_http,
     )
-
-
-def _wrong(source: str, path: str, message: str) -> ConfigurationError:
-    return ConfigurationError(source, [Mistake(None, path, message)])

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -36,8 +36,9 @@ class Session:
 
     client: Client
     printer: Printer
-    clock: Clock
-    chance: random.Random
+    clock: Clock = field(default_factory=Clock.system)
+    chance: random.Random = field(default_factory=random.Random)
+    """Spreads retries."""
 
     async def ask(self, kind: type[Schema], call: ApiCall) -> tuple[Any, Schema]:
         """Send a request; returns its answer as JSON, and read into the schema `kind`."""

@@ -43,7 +43,7 @@ class FakeClient:
         return json.dumps(self._answer(call)).encode()
 
     @asynccontextmanager
-    async def stream(self, call, silence):
+    async def stream(self, call):
         yield Chunks(self.clock, self._answer(call))
 
     async def refused(self, target):
