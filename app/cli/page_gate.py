@@ -72,11 +72,6 @@ class PageGate:
         """The address to open; it works once."""
         return f"http://{self._host}{_ENTRY}{self._secret}"
 
-    @property
-    def set_cookie(self) -> str:
-        """The header Set-Cookie for the browser: of this host only, out of the reach of scripts and of other sites."""
-        return f"{self._name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
-
     def check(self, method: str, target: str, headers: CIMultiDictProxy[str]) -> None:
         """Judge the head of a request apart from its cookie; raises Refused."""
         if headers.getall("Host", []) != [self._host]:
@@ -96,12 +91,6 @@ class PageGate:
         if not target.startswith("/"):
             raise Refused(HTTPStatus.BAD_REQUEST, "The target of a request is a path.")
 
-    def knows(self, headers: CIMultiDictProxy[str]) -> bool:
-        """Whether the browser has the cookie."""
-        pairs = [each.strip() for line in headers.getall("Cookie", []) for each in line.split(";")]
-        values = [each.removeprefix(f"{self._name}=") for each in pairs if "=" in each]
-        return any(_same(each, self._cookie) for each in values)
-
     def enter(
         self, method: str, target: str, headers: CIMultiDictProxy[str]
     ) -> Mapping[str, str] | None:
@@ -113,7 +102,10 @@ class PageGate:
         Raises:
             Refused: The cookie is missing, or the secret is wrong, or was used before by another browser or program.
         """
-        known = self.knows(headers)
+        cookies = [
+            each.strip() for line in headers.getall("Cookie", []) for each in line.split(";")
+        ]
+        known = any(_same(each, f"{self._name}={self._cookie}") for each in cookies)
         if not target.startswith(_ENTRY):
             if not known:
                 raise Refused(HTTPStatus.UNAUTHORIZED, _STRANGER)
@@ -131,7 +123,9 @@ class PageGate:
                 "never let in, somebody else was: end this with Ctrl-C",
             )
         self._used = True
-        return {"Location": "/", "Set-Cookie": self.set_cookie}
+        # Of this host only, out of the reach of scripts and of other sites.
+        cookie = f"{self._name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
+        return {"Location": "/", "Set-Cookie": cookie}
 
 
 def _same(said: str, secret: str) -> bool:

@@ -22,7 +22,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -33,7 +33,7 @@ import aiohttp
 from aiohttp import web
 from rich.text import Text
 
-from app.cli.client import CONNECT, EVENT_STREAM, MAX_PROBLEM, SILENCE, Client, whole
+from app.cli.client import CONNECT, EVENT_STREAM, MAX_PROBLEM, SILENCE, whole
 from app.cli.page_gate import LOOPBACK, PageGate, Refused, belongs_to
 from app.cli.printing import Answer, Printer
 from app.cli.problems import (
@@ -97,7 +97,7 @@ async def page(session: Session, settings: PageSettings) -> None:
     Raises:
         CommandFailed: The API cannot be reached at all, does not know the caller, or the port is taken.
     """
-    way = LeaderLink(session, settings.timeout)
+    way = LeaderLink(session)
     await way.find()
     async with _listening(way, session.printer, settings.port) as gate:
         told = [Text(f"The page is at {gate.url}", no_wrap=True)]
@@ -135,13 +135,12 @@ class LeaderLink:
 
     Args:
         session: The session; its client has the transport and the token.
-        timeout: Seconds without data of an answer.
     """
 
-    def __init__(self, session: Session, timeout: float) -> None:
-        self._client: Client = session.client
-        self._session, self._timeout = session, timeout
-        self._failed = asyncio.Event()
+    def __init__(self, session: Session) -> None:
+        self._session, self._client = session, session.client
+        self.failed = asyncio.Event()
+        """Set by whoever notes that a request, or an answer, has broken off."""
         self._finding = asyncio.Lock()
         self._looked_at = float("-inf")
         self._noted = ""
@@ -160,17 +159,13 @@ class LeaderLink:
         """
         streams = headers.get("Accept", "").startswith(EVENT_STREAM)
         timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT, sock_read=SILENCE if streams else self._timeout
+            total=None, sock_connect=CONNECT, sock_read=SILENCE if streams else self._client.timeout
         )
         try:
             return await self._client.exchange(method, target, headers, body, timeout)
         except CommandFailed:
-            self.failed()
+            self.failed.set()
             raise
-
-    def failed(self) -> None:
-        """Note that a request, or an answer, has broken off."""
-        self._failed.set()
 
     async def look_elsewhere(self, moves: int) -> bool:
         """Look for the leader, as the process that was asked is not it.
@@ -189,7 +184,7 @@ class LeaderLink:
                 async with self._finding:  # another request may just be looking
                     pass
         except CommandFailed:
-            self.failed()
+            self.failed.set()
         return self.moves != moves
 
     async def find(self) -> None:
@@ -217,31 +212,28 @@ class LeaderLink:
         if refused is None or refused.problem.type != NOT_THE_LEADER:
             return refused
         transport = self._client.transport
-        trouble: CommandFailed | None
         try:
             await transport.follow(refused)
             again = await ask()
-            # The leader's address may lead to some other server here.
-            trouble = again if again is not None and not again.problem.type else None
-        except CommandFailed as error:
-            if error.code is Exit.USAGE:
+            if again is not None and not again.problem.type:
+                raise again  # the leader's address leads to some other server here
+        except CommandFailed as trouble:
+            if trouble.code is Exit.USAGE and not isinstance(trouble, ServerRefused):
                 raise
-            again, trouble = refused, error
-        if trouble is None:
-            self.moves += 1
-            return again
-        await transport.reset()
-        sentence = f"connected to a standby, and its leader is unreachable: {trouble}"
-        if sentence != self._noted:
-            self._noted = sentence
-            self._session.printer.tell(f"dwd page: {sentence}")
-        return refused
+            await transport.reset()
+            sentence = f"connected to a standby, and its leader is unreachable: {trouble}"
+            if sentence != self._noted:
+                self._noted = sentence
+                self._session.printer.tell(f"dwd page: {sentence}")
+            return refused
+        self.moves += 1
+        return again
 
     async def keep(self) -> None:
         """Look after the way for ever: check it when something has failed, and mend it with back-off."""
         clock, tell, failures = self._session.clock, self._session.printer.tell, 0
         while True:
-            await self._failed.wait()
+            await self.failed.wait()
             try:
                 await self.find()
             except (CommandFailed, ConfigurationError) as error:
@@ -258,7 +250,7 @@ class LeaderLink:
             if self.trouble is not None:
                 self.trouble, failures = None, 0
                 tell(f"dwd page: connection restored at {rfc3339(clock.now())}")
-            self._failed.clear()
+            self.failed.clear()
 
 
 # The server for the browser.
@@ -293,11 +285,7 @@ class _Proxy:
         body = await _body(request)
         if self._link.trouble is not None:
             raise _unreachable(self._link.trouble)
-        headers = {
-            name: request.headers[name]
-            for name in _FORWARDED_REQUEST_HEADERS
-            if name in request.headers
-        }
+        headers = _chosen(request.headers, _FORWARDED_REQUEST_HEADERS)
         send = partial(self._link.send, request.method, request.raw_path, headers, body)
         try:
             moves = self._link.moves
@@ -389,16 +377,16 @@ async def _body(request: web.BaseRequest) -> bytes | None:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, late, _NOT_FORWARDED) from error
 
 
+def _chosen(headers: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    return {name: headers[name] for name in names if name in headers}
+
+
 async def _relay(
     request: web.BaseRequest, response: aiohttp.ClientResponse, said: bytes, way: LeaderLink
 ) -> web.StreamResponse:
     """Pass an answer on as it comes, after what was read of it; if it breaks off, so does what the browser gets."""
     async with response:
-        headers = {
-            name: response.headers[name]
-            for name in _FORWARDED_RESPONSE_HEADERS
-            if name in response.headers
-        }
+        headers = _chosen(response.headers, _FORWARDED_RESPONSE_HEADERS)
         if "Location" in headers:  # points there on our own host
             parts = urlsplit(headers["Location"])
             headers["Location"] = f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
@@ -421,7 +409,7 @@ async def _chunks(
         async for chunk in response.content.iter_any():
             yield chunk
     except (aiohttp.ClientError, TimeoutError):
-        way.failed()
+        way.failed.set()
         if request.transport is not None:
             request.transport.abort()
 
