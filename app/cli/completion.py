@@ -10,7 +10,7 @@ flags and values from the settings. Names of shoots and what belongs to them com
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from app import commands
 from app.core.config.client_settings import ClientSettings
@@ -71,14 +71,11 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
             found, files = _values(model, flag.lstrip("-"), part)
             return Candidates([Candidate(f"{flag}={each.word}") for each in found], files)
     argument = _argument(model, len(parsed.rest))
-    if argument == _FILE:
-        return Candidates(files=True)
-    offered: Sequence[str] = ()
-    if "|" in argument:
-        offered = argument.split("|")
-    elif argument and (settings := _settings(model, parsed.flags, environ)) is not None:
+    looked_up = argument.isupper() and argument != _FILE
+    if looked_up and (settings := _settings(model, parsed.flags, environ)) is not None:
         offered = names(argument, [*parsed.rest, typed], settings, environ)
-    return Candidates(_beginning(typed, map(Candidate, offered)))
+        return Candidates(_beginning(typed, map(Candidate, offered)))
+    return _declared(argument, typed)
 
 
 def _beginning(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
@@ -88,13 +85,13 @@ def _beginning(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
 def _values(model: type[CommandSettings], flag: str, typed: str) -> Candidates:
     name = model.aliases().get(flag, flag).replace("-", "_")
     field = model.model_fields.get(name)
-    if field is None:
-        return Candidates()
-    kind = shown_type(field) or "true|false"
-    if _FILE in kind:
-        return Candidates(files=True)
-    choices = (Candidate(each) for each in kind.split("|") if not each.isupper())
-    return Candidates(_beginning(typed, choices))
+    return _declared("" if field is None else shown_type(field) or "true|false", typed)
+
+
+def _declared(kind: str, typed: str) -> Candidates:
+    """What may stand where `kind` is declared: `FILE`, `table|json`, or a word such as `TEXT`, which may be any."""
+    choices = (Candidate(each) for each in kind.split("|") if each and not each.isupper())
+    return Candidates(_beginning(typed, choices), files=_FILE in kind)
 
 
 def _settings(
@@ -134,31 +131,24 @@ def names_of_api(
 ) -> Sequence[str]:
     """Ask the API for the names that may stand for a positional argument; none where it does not answer."""
     # Imported here: commands and flags are completed without the HTTP client, whose import takes a while.
-    from app.api.schemas import Operation, Resource, Shoot, Weeder  # noqa: PLC0415 - see above
-    from app.cli import answers, program, session  # noqa: PLC0415 - see above
-    from app.cli.client import ApiCall  # noqa: PLC0415 - see above
+    from app.api import schemas  # noqa: PLC0415 - see above
+    from app.cli import answers, client, program, session  # noqa: PLC0415 - see above
+
+    # The schema of an item, its name, the path of the list, and what is asked for of it.
+    lists: Mapping[str, tuple[Any, str, tuple[str, ...], dict[str, str]]] = {
+        "NAME": (schemas.Shoot, "{0.namespace}", ("shoots",), {"q": words[-1]}),
+        "ID": (schemas.Operation, "{0.id}", ("operations",), {}),
+        "SERVICE": (schemas.Weeder, "{0.service}", ("weeders",), {"namespace": words[0]}),
+        "RESOURCE": (schemas.Resource, "{0.kind}/{0.name}", ("shoots", words[0], "resources"), {}),
+    }
+    if argument not in lists:
+        return ()
+    kind, name, path, query = lists[argument]
 
     async def ask(within: session.Session) -> Sequence[str]:
-        async def listed(
-            kind: type[answers.Schema], *parts: str, **query: str
-        ) -> list[answers.Schema]:
-            call = ApiCall("GET", session.path(*parts), {**query, "limit": str(_MOST)})
-            _, page = await within.ask(answers.Page, call)
-            return [answers.of(kind, each) for each in page.items]
-
-        match argument:
-            case "NAME":
-                return [each.namespace for each in await listed(Shoot, "shoots", q=words[-1])]
-            case "ID":
-                return [each.id for each in await listed(Operation, "operations")]
-            case "SERVICE":
-                found = await listed(Weeder, "weeders", namespace=words[0])
-                return [each.service for each in found]
-            case "RESOURCE":
-                resources = await listed(Resource, "shoots", words[0], "resources")
-                return [f"{each.kind}/{each.name}" for each in resources]
-            case _:
-                return ()
+        call = client.ApiCall("GET", session.path(*path), {**query, "limit": str(_MOST)})
+        _, page = await within.ask(answers.Page, call)
+        return [name.format(answers.of(kind, each)) for each in page.items]
 
     return program.look_up(ask, settings, environ)
 
