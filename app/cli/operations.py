@@ -128,18 +128,18 @@ def _tell_progress(session: Session, now: Operation, phases: dict[str, str]) -> 
     """Print the steps whose phase is not the one in `phases`, and note it there; nothing for programs."""
     if not session.printer.for_people:
         return
-    subjects: dict[str, tuple[str, str]] = {}
-    for step in now.steps:
-        what = f"{step.resource} {change(step.before, step.after)}"
-        if step.phase != "Waiting":
-            subjects[step.resource] = (step.phase, f"{what}  {step.message}".strip())
-    name = f"scaling run {now.id}"
-    subjects[name] = (now.phase, f"{name}  {now.message}".strip())
     at = rfc3339(session.clock.now())[11:19]
-    for subject, (phase, words) in subjects.items():
+
+    def tell(subject: str, what: str, phase: str, message: str) -> None:
         if phases.get(subject) != phase:
             phases[subject] = phase
-            session.printer.lines([Text(f"{at}  {said(phase):<9}  {said(words)}")])
+            words = said(f"{subject} {what} {message}")
+            session.printer.lines([Text(f"{at}  {said(phase):<9}  {words}")])
+
+    for step in now.steps:
+        if step.phase != "Waiting":
+            tell(step.resource, change(step.before, step.after), step.phase, step.message)
+    tell(f"scaling run {now.id}", "", now.phase, now.message)
 
 
 # Scaling runs and plans as lines.

@@ -183,15 +183,16 @@ class _InPlace:
 
     def show(self, shown: Answer, title: str) -> None:
         self._lines = shown.lines
-        self._draw(Text(title, "dim", no_wrap=True, overflow="ellipsis"))
+        self._draw(title, "dim")
 
     def trouble(self, text: str) -> None:
         """Show the text as the title of the last answer."""
-        self._draw(Text(text, "red", no_wrap=True, overflow="ellipsis"))
+        self._draw(text, "red")
 
-    def _draw(self, head: Text) -> None:
+    def _draw(self, title: str, style: str) -> None:
         from rich.console import Group  # noqa: PLC0415 - for terminals alone
 
+        head = Text(title, style, no_wrap=True, overflow="ellipsis")
         room = max(self._console.size.height - 1 - _ROOM, 1)
         lines = list(self._lines)
         if len(lines) > room:

@@ -1,5 +1,7 @@
 """`dwd status`, `audit` and `config`: the process that answers."""
 
+from collections.abc import Iterator
+
 from rich.text import Text
 
 from app.api import schemas
@@ -47,32 +49,30 @@ def told(found: schemas.Status, now: float) -> list[Text]:
         address = f" at {leader.address}" if leader.address else ""
         known = f"led by {leader.identity}{address}" if leader.identity else "no leader"
         facts.append((loop, known))
-    there = {state: number for state, number in (found.counts or {}).items() if number}
-    counts = ", ".join(f"{number} {state}" for state, number in there.items()) or "none"
-    if found.counts is None:
-        counts = "only the prober's leader knows"
+    counts = "only the prober's leader knows"
+    if found.counts is not None:
+        there = [f"{number} {state}" for state, number in found.counts.items() if number]
+        counts = ", ".join(there) or "none"
     facts.append(("shoots", counts))
     if found.pause is not None:
         facts.append(("pause", Cell(paused(found.pause, now), LOUD)))
-    troubles = {
-        "off": [f"{each.feature}: {each.reason}" for each in found.features_off],
-        "no right": [_right(each) for each in found.missing_permissions],
-        "warning": [
-            ": ".join(
-                filter(None, (each.path, f"line {each.line}" if each.line else None, each.message))
-            )
-            for each in found.config_warnings
-        ],
-        "unknown": [
-            f"{each} carries the meltdown key but is not configured"
-            for each in found.found_unconfigured
-        ],
-        "no pods": [
-            f"{each} has matched no pod for an hour" for each in found.selectors_without_pods
-        ],
-    }
-    facts += [(name, Cell(text, LOUD)) for name, texts in troubles.items() for text in texts]
+    facts += [(kind, Cell(text, LOUD)) for kind, text in _troubles(found)]
     return [head, *fields(facts)]
+
+
+def _troubles(found: schemas.Status) -> Iterator[tuple[str, str]]:
+    """What deserves a look, and of what kind it is."""
+    for feature in found.features_off:
+        yield "off", f"{feature.feature}: {feature.reason}"
+    for lacking in found.missing_permissions:
+        yield "no right", _right(lacking)
+    for each in found.config_warnings:
+        line = f"line {each.line}" if each.line else None
+        yield "warning", ": ".join(filter(None, (each.path, line, each.message)))
+    for strange in found.found_unconfigured:
+        yield "unknown", f"{strange} carries the meltdown key but is not configured"
+    for selector in found.selectors_without_pods:
+        yield "no pods", f"{selector} has matched no pod for an hour"
 
 
 def _right(lacking: schemas.MissingPermission) -> str:
