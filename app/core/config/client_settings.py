@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -90,6 +90,11 @@ _Watch = Annotated[_Switch, Alias("w")]
 _ETag = Annotated[str | None, AsText("ETAG", _etag), FlagOnly()]
 
 
+def _switch(description: str) -> Any:  # noqa: ANN401 - of a field, as pydantic's own `Field` is
+    """A flag that is off unless it is given."""
+    return Field(default=False, description=description)
+
+
 class ClientSettings(CommandSettings):
     """The flags that all client commands share: how to reach the API, and how to print its answers."""
 
@@ -127,9 +132,7 @@ class ClientSettings(CommandSettings):
         description="Reach the API through kubectl port-forward to a pod of this Deployment, and to the leader's pod "
         "where only that one can answer. --server gives scheme and port, and with https the name on the certificate.",
     )
-    allow_plain_http: _Switch = Field(
-        default=False, description="Send the token over plain http to other machines too."
-    )
+    allow_plain_http: _Switch = _switch("Send the token over plain http to other machines too.")
     timeout: values.Duration = Field(10.0, description="How long an answer may take.")
     output: Annotated[OutputFormat, values.choice(OutputFormat), Alias("o")] = Field(
         OutputFormat.TABLE,
@@ -184,14 +187,11 @@ class ShootsSettings(ClientSettings):
         "Lists the shoots, worst first; with the control-plane namespace of one, all that is known about it."
     )
 
-    nodes: _Switch = Field(
-        default=False,
-        description="Show its nodes too: which of them count, and the state of their leases. With NAME.",
+    nodes: _Switch = _switch(
+        "Show its nodes too: which of them count, and the state of their leases. With NAME."
     )
-    history: _Switch = Field(
-        default=False, description="Show its history too, newest first. With NAME."
-    )
-    watch: _Watch = Field(default=False, description="Refresh every 2s until Ctrl-C.")
+    history: _Switch = _switch("Show its history too, newest first. With NAME.")
+    watch: _Watch = _switch("Refresh every 2s until Ctrl-C.")
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         asked = self.nodes or self.history
@@ -214,7 +214,7 @@ class ShootsSettings(ClientSettings):
 class _OneOrAllSettings(ClientSettings):
     """A command for one shoot, or for all."""
 
-    all: _Switch = Field(default=False, description="All shoots of the seed, instead of NAME.")
+    all: _Switch = _switch("All shoots of the seed, instead of NAME.")
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         return [
@@ -240,9 +240,7 @@ class PauseSettings(_OneOrAllSettings):
         Scope.ALL,
         description="What to prevent: all (scaling and weeding), or only scaleDown.",
     )
-    force: _Switch = Field(
-        default=False, description="Even if controllers are at 0 now, and would stay there."
-    )
+    force: _Switch = _switch("Even if controllers are at 0 now, and would stay there.")
 
 
 class ResumeSettings(_OneOrAllSettings):
@@ -259,9 +257,8 @@ class ResumeSettings(_OneOrAllSettings):
         None,
         description="Instead, end the Pause with this name, such as one made with kubectl; dwd shoots NAME has them.",
     )
-    hold: _Switch = Field(
-        default=False,
-        description="Instead, end the hold that dwd scale set, and its scaling run if that still runs. With NAME.",
+    hold: _Switch = _switch(
+        "Instead, end the hold that dwd scale set, and its scaling run if that still runs. With NAME."
     )
 
     def wrong_together(self, words: Sequence[str]) -> Together:
@@ -283,9 +280,7 @@ class IgnoreSettings(ClientSettings):
     )
 
     reason: _Reason = Field(description="The reason, for the audit and an Event.")
-    force: _Switch = Field(
-        default=False, description="Even if it is at 0 now, and would stay there."
-    )
+    force: _Switch = _switch("Even if it is at 0 now, and would stay there.")
 
 
 class UnignoreSettings(ClientSettings):
@@ -314,18 +309,16 @@ class ScaleSettings(ClientSettings):
         DEFAULT_HOLD,
         description="How long automatic verdicts are shown but not acted on after its end, at most 24h.",
     )
-    dry_run: _Switch = Field(default=False, description="Only show the plan.")
-    force: _Switch = Field(
-        default=False,
-        description="Even if the shoot is not probed, or up although the leases call for down.",
+    dry_run: _Switch = _switch("Only show the plan.")
+    force: _Switch = _switch(
+        "Even if the shoot is not probed, or up although the leases call for down."
     )
     if_match: _ETag = Field(
         None,
         description="Only if the resources are unchanged since the dry run that showed this ETag.",
     )
-    wait: _Switch = Field(
-        default=False,
-        description="Wait until the scaling run has ended; exit with code 7 if it did not succeed.",
+    wait: _Switch = _switch(
+        "Wait until the scaling run has ended; exit with code 7 if it did not succeed."
     )
 
     def wrong_together(self, words: Sequence[str]) -> Together:
@@ -356,7 +349,7 @@ class WeedSettings(ClientSettings):
     )
 
     reason: _OptionalReason = Field(None, description="The reason, for the audit.")
-    force: _Switch = Field(default=False, description="Even while a pause forbids it.")
+    force: _Switch = _switch("Even while a pause forbids it.")
 
 
 class WeedersSettings(ClientSettings):
@@ -369,7 +362,7 @@ class WeedersSettings(ClientSettings):
         "plane, with SERVICE each pod that was deleted, and why others were not."
     )
 
-    running: _Switch = Field(default=False, description="Only services that have a recovery now.")
+    running: _Switch = _switch("Only services that have a recovery now.")
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         of_one = self.running and words[1:]
@@ -428,7 +421,7 @@ class PageSettings(ClientSettings):
     port: Annotated[int, AsText("PORT", values.local_port), FlagOnly()] = Field(
         0, description="The port of the proxy on 127.0.0.1; 0: any that is free."
     )
-    no_browser: _Switch = Field(default=False, description="Only print the address.")
+    no_browser: _Switch = _switch("Only print the address.")
 
 
 class EventsSettings(ClientSettings):
@@ -449,14 +442,12 @@ class OperationsSettings(ClientSettings):
         "Lists the scaling runs, manual and automatic ones, newest first; with the id of one, step by step."
     )
 
-    cancel: _Switch = Field(
-        default=False,
-        description="Cancel it between two steps; its hold ends. With ID, and only a manual one.",
+    cancel: _Switch = _switch(
+        "Cancel it between two steps; its hold ends. With ID, and only a manual one."
     )
     reason: _OptionalReason = Field(None, description="The reason for --cancel, for the audit.")
-    watch: _Watch = Field(
-        default=False,
-        description="Refresh every 2s until Ctrl-C, or until the scaling run with this ID has ended.",
+    watch: _Watch = _switch(
+        "Refresh every 2s until Ctrl-C, or until the scaling run with this ID has ended."
     )
 
     def wrong_together(self, words: Sequence[str]) -> Together:
@@ -490,9 +481,7 @@ class ApiCommandSettings(ClientSettings):
         None, description="The body: JSON, @FILE for a file, or - for standard input."
     )
     if_match: _ETag = Field(None, description="The header If-Match.")
-    include: Annotated[_Switch, Alias("i")] = Field(
-        default=False, description="Print status and headers before the answer."
-    )
+    include: Annotated[_Switch, Alias("i")] = _switch("Print status and headers before the answer.")
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         no_body = self.data is not None and self.method in {HttpMethod.GET, HttpMethod.HEAD}
