@@ -8,6 +8,7 @@ Candidates come from the declarations that parse the command line: commands from
 flags and values from the settings. Names of shoots and what belongs to them come from the API, if it answers at once.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -22,10 +23,12 @@ from app.core.config.flags import (
     take_apart,
 )
 from app.core.config.settings import Shell
-from app.core.errors import ConfigurationError, trimmed
+from app.core.errors import ConfigurationError, WatchdogError, trimmed
 
 _MOST: Final = 100
 """Most names that the API is asked for."""
+_PATIENCE: Final = 3.0
+"""Seconds that the API is waited for."""
 _FILE: Final = "FILE"
 _ABOUT: Final = 80
 
@@ -129,7 +132,11 @@ def shown(found: Candidates) -> str:
 def names_of_api(
     argument: str, words: Sequence[str], settings: ClientSettings, environ: Mapping[str, str]
 ) -> Sequence[str]:
-    """Ask the API for the names that may stand for a positional argument; none where it does not answer."""
+    """Ask the API for the names that may stand for a positional argument; none where it does not answer in time.
+
+    The user is typing: there is no message, and nothing is asked with `--service-account`, as a login plugin could ask
+    questions of its own.
+    """
     # Imported here: commands and flags are completed without the HTTP client, whose import takes a while.
     from app.api import schemas  # noqa: PLC0415 - see above
     from app.cli import answers, client, program, session  # noqa: PLC0415 - see above
@@ -141,16 +148,21 @@ def names_of_api(
         "SERVICE": (schemas.Weeder, "{0.service}", ("weeders",), {"namespace": words[0]}),
         "RESOURCE": (schemas.Resource, "{0.kind}/{0.name}", ("shoots", words[0], "resources"), {}),
     }
-    if argument not in lists:
+    if argument not in lists or settings.service_account is not None:
         return ()
     kind, name, path, query = lists[argument]
 
-    async def ask(within: session.Session) -> Sequence[str]:
+    async def ask(api: client.Client) -> Sequence[str]:
         call = client.ApiCall("GET", session.path(*path), {**query, "limit": str(_MOST)})
-        _, page = await within.ask(answers.Page, call)
+        async with asyncio.timeout(_PATIENCE), api:
+            page = answers.of(answers.Page, answers.decode(await api.ask(call)))
         return [name.format(answers.of(kind, each)) for each in page.items]
 
-    return program.look_up(ask, settings, environ)
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(ask(program.client_of(settings, environ)))
+    except (WatchdogError, TimeoutError, KeyboardInterrupt):
+        return ()
 
 
 # The scripts.

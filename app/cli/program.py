@@ -20,13 +20,9 @@ from app.cli.problems import CommandFailed, Exit, ServerRefused
 from app.cli.session import Session
 from app.cli.tokens import token_source
 from app.cli.transports import DirectTransport, ForwardedTransport, Transport
-from app.core.config.client_settings import (
-    ApiCommandSettings,
-    ClientSettings,
-    OutputFormat,
-)
+from app.core.config.client_settings import ApiCommandSettings, ClientSettings
 from app.core.config.flags import Read
-from app.core.errors import ConfigurationError, Mistake, WatchdogError
+from app.core.errors import ConfigurationError, Mistake
 
 SUBJECTS: Final[Mapping[str, Sequence[str]]] = {
     "shoots": ("shoots", "probe"),
@@ -43,8 +39,6 @@ SUBJECTS: Final[Mapping[str, Sequence[str]]] = {
 # Most shoots that a message suggests in place of an unknown name.
 _SUGGESTED: Final = 3
 _DONE: Final = "the server has done what was asked: only its answer is lost"
-# Seconds that completion waits for the API.
-_PATIENCE: Final = 3.0
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -89,7 +83,7 @@ def run_client(
             from app.cli.api import with_body  # noqa: PLC0415 - for this command alone
 
             command = replace(command, settings=with_body(command.settings))
-        client = _client(command.settings, environ)
+        client = client_of(command.settings, environ)
         with asyncio.Runner() as runner:
             return runner.run(_run(command, client, printer))
     except CommandFailed as error:
@@ -150,32 +144,6 @@ async def carry_out(session: Session, settings: ClientSettings, words: Sequence[
         session.printer.show(answer)
 
 
-def look_up(
-    ask: Callable[[Session], Awaitable[Sequence[str]]],
-    settings: ClientSettings,
-    environ: Mapping[str, str],
-) -> Sequence[str]:
-    """Return what `ask` finds out from the API; nothing if there is no answer, or none in time.
-
-    It is for completion, whose user is typing: there is no message, and nothing is asked with `--service-account`, as
-    a login plugin could ask questions of its own.
-    """
-    if settings.service_account is not None:
-        return ()
-
-    async def asked(client: Client) -> Sequence[str]:
-        async with asyncio.timeout(_PATIENCE), client:
-            silent = Printer(io.StringIO(), io.StringIO(), OutputFormat.JSON, {})
-            return await ask(Session(client, silent))
-
-    try:
-        client = _client(settings, environ)
-        with asyncio.Runner() as runner:
-            return runner.run(asked(client))
-    except (WatchdogError, TimeoutError, KeyboardInterrupt):
-        return ()
-
-
 async def _suggestions(session: Session, command: Read[Any], error: ServerRefused) -> list[str]:
     """Suggest shoots that the unknown name may stand for after a 404, such as `shoot--project--NAME`."""
     name = command.settings.shoot(command.rest)
@@ -193,7 +161,7 @@ async def _suggestions(session: Session, command: Read[Any], error: ServerRefuse
     return [f"did you mean {', '.join(found[:_SUGGESTED])}{more}?"] if found else []
 
 
-def _client(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
+def client_of(settings: ClientSettings, environ: Mapping[str, str]) -> Client:
     """What sends the requests; reads files, and therefore is called before the event loop starts.
 
     Raises:
