@@ -2,7 +2,7 @@
 
     program     one command from start to end: files, streams, signals, exit code; the table of commands
     shoots, overrides, operations, weeders, process, events, api
-                the commands of one subject: each a function that asks and prints, and what people see
+                the commands of one subject: each a function that asks and returns its answer, and what people see
     page_proxy  `dwd page`; whom it serves is decided in page_gate
     session     what every command needs: answers that are read, complete lists, repeated display (`--watch`)
     client      requests and answers; redirection to the leader or the peer

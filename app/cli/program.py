@@ -1,7 +1,6 @@
 """Runs one command of the client: reads files, chooses the way to the API, handles signals, returns the exit code."""
 
 import asyncio
-import io
 import os
 import signal
 import ssl
@@ -62,17 +61,16 @@ def _name(settings: ClientSettings) -> str:
 
 
 def run_client(
-    command: Read[Any], environ: Mapping[str, str], out: TextIO | None, err: TextIO | None
+    command: Read[Any], environ: Mapping[str, str], out: TextIO | None, err: TextIO
 ) -> int:
     """Run `command` and return the exit code.
 
-    The outputs are None, as in `sys`, if the process was started without them. Without standard output no request is
-    sent, as nobody would learn of its result.
+    `out` is None, as in `sys`, if the process was started without standard output. Then no request is sent, as nobody
+    would learn of its result.
 
     Raises:
         ConfigurationError: A file that the command needs is wrong.
     """
-    err = io.StringIO() if err is None else err
     err.writelines(f"dwd: warning: {warning}\n" for warning in command.warnings)
     if out is None:
         err.write("dwd: the output cannot be written: it is closed\n")

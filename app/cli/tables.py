@@ -87,12 +87,12 @@ def table(
     return [_line(line, widths, indent) for line in lines]
 
 
-def fields(rows: Iterable[tuple[str, Content]], indent: str = "  ") -> list[Text]:
+def fields(rows: Iterable[tuple[str, Content]]) -> list[Text]:
     """Names and values, one pair on each line; what has no value (None) is left out."""
     found = [(name, _cell(value)) for name, value in rows if value is not None]
     width = max((len(name) for name, _ in found), default=0)
     return [
-        Text.assemble(indent, (name.ljust(width), "dim"), _GAP, (value.text, value.style))
+        Text.assemble("  ", (name.ljust(width), "dim"), _GAP, (value.text, value.style))
         for name, value in found
     ]
 
