@@ -88,6 +88,7 @@ class Client:
             trust_env=False,
             headers={"User-Agent": self._agent},
             timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT),
+            middlewares=(_write_once,),
         )
         return self
 
@@ -210,7 +211,10 @@ class Client:
                         await self.transport.reset()  # the server may have moved
                     if not followed:
                         raise
-                    raise self.transport.explained(followed[-1], error) from error
+                    explained = self.transport.explained(followed[-1], error)
+                    if isinstance(error, NoAnswer) and error.sent:
+                        note_perhaps_done(call, explained)
+                    raise explained from error
                 if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
                     self.has_written |= call.method not in _READING
                     break
@@ -277,6 +281,18 @@ class Client:
                 return NoAnswer(f"{origin} does not answer: the connection broke off")
             case _:
                 return NoAnswer(f"{origin} does not answer: {str(error) or type(error).__name__}")
+
+
+async def _write_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """A middleware without which aiohttp would repeat a PUT or DELETE after its own errors for a cut connection."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        if request.method in _READING or isinstance(error, aiohttp.ClientConnectorError):
+            raise
+        raise aiohttp.ClientConnectionError(type(error).__name__) from error
 
 
 def _given(values: Mapping[str, str | None]) -> dict[str, str]:

@@ -143,3 +143,9 @@ async def half_an_answer(request):
     await answer.write(b'{"items": [')
     request.transport.close()
     return answer
+
+
+async def no_answer(request):
+    """The server ends once it has the request."""
+    request.transport.abort()
+    return web.Response()

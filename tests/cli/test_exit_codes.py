@@ -9,7 +9,7 @@ from aiohttp import web
 
 from tests.cli import examples
 from tests.cli.conftest import run
-from tests.cli.server import Reply, half_an_answer, page, problem
+from tests.cli.server import FakeApi, Reply, half_an_answer, no_answer, page, problem, standby
 
 NAME = "shoot--a--b"
 WHY = "--reason=because"
@@ -217,6 +217,27 @@ def test_of_a_write_without_an_answer_nobody_knows_whether_it_was_done(api, dwd)
         "    it is unknown whether the change was made: check before you retry\n"
     )
     assert len(api.asked) == 1, "and it is not sent again"
+
+
+@pytest.mark.parametrize("line", [f"pause {NAME} {WHY}", f"resume {NAME}"])
+def test_nor_where_the_connection_breaks_off_and_it_is_not_sent_again(line, api, dwd):
+    for method in ("PUT", "DELETE"):
+        api.on(f"{method} /shoots/{NAME}/pause", no_answer, problem(404, "not-found", "No", "none"))
+    ran = dwd(*line.split(maxsplit=2))
+    assert ran.code == 1
+    assert ran.err.endswith(
+        "    it is unknown whether the change was made: check before you retry\n"
+    )
+    assert len(api.asked) == 1
+
+
+def test_nor_where_a_standby_named_the_server_that_broke_off(api, dwd):
+    with FakeApi() as leader:
+        leader.on(f"PUT /shoots/{NAME}/pause", no_answer)
+        api.on(f"PUT /shoots/{NAME}/pause", standby(f"127.0.0.1:{leader.port}"))
+        ran = dwd("pause", NAME, WHY)
+    assert ran.code == 6
+    assert "    it is unknown whether the change was made: check before you retry\n" in ran.err
 
 
 @pytest.mark.parametrize(
