@@ -254,6 +254,14 @@ def _failure(error: errors.ClusterError, otherwise: VerdictReason, kind: Request
 Steps = Generator[None, None, T]
 # How many Leases or Nodes are judged in one step of some 2 ms, so that no shoot holds the event loop (threat T18).
 _TOGETHER: Final = 250
+# Failures before the first request: they tell nothing of the shoot's storage.
+_NOTHING_ASKED: Final = frozenset(
+    {
+        VerdictReason.NOT_SYNCED,
+        VerdictReason.CREDENTIALS_MISSING,
+        VerdictReason.CREDENTIALS_REFUSED,
+    }
+)
 
 
 class LeaseProbe(ShootProbe):
@@ -270,7 +278,7 @@ class LeaseProbe(ShootProbe):
             ExclusionMemory(),
         )
         self._failed_before = False
-        """The last probe failed."""
+        """The last probe in which the shoot was asked anything failed."""
         self._slow_readings = 0
         """How many readings in a row were thrown away because they took too long."""
         self._known: tuple[Judgement, ...] = ()
@@ -362,7 +370,8 @@ class LeaseProbe(ShootProbe):
             result = failed.failure
         except TimeoutError:
             result = self._timed_out()
-        self._failed_before = isinstance(result, Failure)
+        if not isinstance(result, Failure) or result.reason not in _NOTHING_ASKED:
+            self._failed_before = isinstance(result, Failure)
         ended = self._env.clock.now()
         return Reading(
             started,

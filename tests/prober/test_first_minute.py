@@ -3,6 +3,7 @@
 import pytest
 
 from app.core.model.probing import ShootState, VerdictReason
+from app.core.ports import Watched
 from tests.support.harness import KCM, SHOOT, operation
 
 
@@ -87,6 +88,18 @@ async def test_a_start_in_mid_outage_waits_until_its_leases_are_known(lab):
         begun = harness.now
         await harness.run(0.5)
         assert harness.reason() is VerdictReason.UNKNOWN_LEASES
+        await harness.until(harness.writes)
+        assert harness.now - begun == pytest.approx(15, abs=1.5)
+
+
+async def test_a_probe_that_asked_nothing_tells_nothing_of_the_leases_that_the_next_one_reads(lab):
+    world = lab.with_shoot()
+    with world.faults.path_cut(SHOOT):
+        await lab.clock.sleep(45)
+        with world.faults.watch_not_opened(Watched.SECRETS):
+            harness = lab.prober(world)
+            await harness.run(3)
+        begun = harness.now
         await harness.until(harness.writes)
         assert harness.now - begun == pytest.approx(15, abs=1.5)
 

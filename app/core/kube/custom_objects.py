@@ -121,6 +121,11 @@ class CustomObjects(Generic[T]):
         """Why there are no objects in this process; None while they are followed."""
         return self._reflector.forbidden or self._reflector.unavailable
 
+    @property
+    def answered_at(self) -> float | None:
+        """When the seed first answered anything to this process; None before."""
+        return self._api.answered_at
+
     def watch_state(self) -> WatchState:
         """Returns the state of the watch."""
         return self._reflector.state

@@ -418,9 +418,9 @@ class Reflector(Generic[T]):
         found: dict[ObjectKey, T] = {}
         version = ""
         async for page, problem in pages(self._source, path, asked, self._call, within=WITHIN):
-            self._in_contact()
             await self._take_in(asked, page, problem, found)
             version = page.resource_version
+        self._in_contact()  # not before: until the last page is there, what is shown is the old copy
         news = self._replica.replace(found)
         since, self.nothing_missed = self.nothing_missed, asked_at
         self._empty_for = 0.0

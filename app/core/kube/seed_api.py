@@ -431,6 +431,8 @@ class SeedApi:
         self._calm = asyncio.Event()
         """Set while there are no urgent requests."""
         self._calm.set()
+        self.answered_at: float | None = None
+        """When the seed first answered a request with what was asked for; None before."""
         self.clock_skew: float | None = None
         """The clock by which we decide minus the seed's, in seconds; None before the first answer."""
         self._skew_reported = float("-inf")
@@ -480,6 +482,8 @@ class SeedApi:
 
         async with self._admitted(budget):
             reply = await self._with_credentials(attempt)
+        if self.answered_at is None:
+            self.answered_at = self.clock.now()
         self._compare_clocks(reply)
         if not isinstance(reply.value, _Deep):
             return reply.value

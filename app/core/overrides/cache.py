@@ -27,7 +27,7 @@ PAUSES: Final = "pauses"
 REQUESTS: Final = "scalerequests"
 """The two features, each of which may be off by itself."""
 WAITED_FOR: Final = 60.0
-"""Seconds after the start from which overrides that cannot be read count as none (rules 4.1, Synced)."""
+"""Seconds after the seed's first answer from which overrides that cannot be read count as none (rules 4.1, Synced)."""
 # Seconds between two checks of the watches, for the log.
 _LOOKED_AT: Final = 10.0
 # The same before the first lists, which the loops wait for.
@@ -55,7 +55,6 @@ class OverrideCache:
         self._features: dict[str, CustomObjects[Any]] = {PAUSES: pauses}
         if requests is not None:
             self._features[REQUESTS] = requests
-        self._started = clock.now()
         self._ends: dict[tuple[str, str, str], float] = {}
         """When what is in force ends by itself, by feature, namespace and name."""
         self._listed: set[str] = set()
@@ -72,7 +71,7 @@ class OverrideCache:
 
     @property
     def synced(self) -> bool:
-        """Whether the overrides were read, or count as none: they are off, or failing for a minute since the start."""
+        """Whether the overrides were read, or count as none: they are off, or failing for a minute."""
         return self._waited or all(
             feature in self._listed or objects.off is not None
             for feature, objects in self._features.items()
@@ -80,7 +79,10 @@ class OverrideCache:
 
     @property
     def _waited(self) -> bool:
-        return self._clock.now() >= self._started + WAITED_FOR
+        # While the seed is away nothing is known. When it is back, whatever is listed before the Pauses would otherwise
+        # act as if there were none.
+        answered_at = self._pauses.answered_at
+        return answered_at is not None and self._clock.now() >= answered_at + WAITED_FOR
 
     def off(self, feature: str) -> str | None:
         """Why this process has no `pauses` or no `scalerequests`; None while it has."""

@@ -266,6 +266,13 @@ async def test_a_list_that_breaks_in_its_middle_changes_nothing():
         assert [watcher.version_of(x) for x in "abc"] == [None, None, "3"]
 
 
+async def test_a_list_is_no_contact_before_its_last_page_as_until_then_the_old_copy_is_shown():
+    lists = [page(), *[page(secret("a", 1), more="x"), Unreachable("cut")] * 60, page()]
+    async with watching(lists, [[EXPIRED_EVENT], [FOREVER]]) as watcher:
+        await asyncio.sleep(120)
+        assert watcher.reflector.state.stale(watcher.clock.now())
+
+
 async def test_a_quiet_watch_with_bookmarks_is_not_disturbed():
     async with watching([page()], [QUIET]) as watcher:
         await asyncio.sleep(590)

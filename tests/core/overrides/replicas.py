@@ -67,6 +67,12 @@ class Replica:
     def wish(self, scope: Scope = Scope.ALL, *, seconds: float = 600.0, reason: str = "r") -> Pause:
         return Pause(scope, reason, "alice", self.now, self.now + seconds)
 
+    async def seed_answers(self) -> None:
+        """The seed answers a request that is not about overrides."""
+        prober = self.process.adapters.prober
+        assert prober is not None
+        await prober.seed.read_cluster(SHOOT)
+
     async def pause(self, namespace: str | None = SHOOT, **wish: object) -> Pause:
         wanted = self.wish(**wish)  # type: ignore[arg-type]  # a test's own words
         return (await self.service.set_pause(namespace, wanted)).after

@@ -11,7 +11,6 @@ from tests.core.overrides.replicas import HOME, OTHER, SHOOT
 TROUBLES = {
     "down": lambda faults: faults.seed_down(),
     "silent": lambda faults: faults.seed_trouble(Trouble(silent=True)),
-    "away": lambda faults: faults.overrides_away(),
 }
 
 
@@ -123,11 +122,11 @@ async def test_one_that_cannot_be_read_again_does_not_keep_the_others_from_it(re
     assert (replica.acting(OTHER) is None, replica.acting(SHOOT)) == (False, None)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
-async def test_overrides_that_never_could_be_read_count_as_none_after_a_minute(lab, trouble):
+async def test_overrides_that_never_could_be_read_count_as_none_after_a_minute(lab):
     world = lab.world()
-    fault = trouble(world.faults)
+    fault = world.faults.overrides_away()
     replica = lab.replica(world)
+    await replica.seed_answers()
     await lab.clock.sleep(50)
     assert (replica.cache.synced, replica.cache.features_off()) == (False, {})
     await lab.clock.sleep(20)
@@ -136,6 +135,20 @@ async def test_overrides_that_never_could_be_read_count_as_none_after_a_minute(l
     fault.lift()
     await lab.clock.sleep(60)
     assert replica.cache.troubles() == {}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+async def test_while_the_seed_has_never_answered_anything_overrides_do_not_count_as_none(
+    lab, trouble
+):
+    world = lab.world()
+    fault = trouble(world.faults)
+    replica = lab.replica(world)
+    await lab.clock.sleep(300)
+    assert not replica.cache.synced
+    fault.lift()
+    await lab.clock.sleep(60)
+    assert (replica.cache.synced, replica.cache.features_off()) == (True, {})
 
 
 @pytest.mark.parametrize("trouble", ["forbidden", "absent"])
