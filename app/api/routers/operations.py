@@ -160,9 +160,7 @@ async def read_operation(operation: Readable) -> schemas.Operation:
     _ONE,
     status_code=202,
     response_model=schemas.Operation,
-    responses={
-        200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
-    },
+    responses=deps.PLANNED,
 )
 async def cancel_operation(
     request: Request,

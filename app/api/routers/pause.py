@@ -285,9 +285,6 @@ _OF_SHOOT: Final = "/api/v1/shoots/{namespace}/pause"
 _OF_ALL: Final = "/api/v1/pause"
 _LISTED: Final = "/api/v1/shoots/{namespace}/pauses"
 _LISTED_OF_ALL: Final = "/api/v1/pauses"
-_PLANNED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
-}
 
 
 # A dependency, so that the namespace stands before it in the OpenAPI document, as in the path.
@@ -315,7 +312,7 @@ async def pause_shoot(pauses: OfShoot, body: PauseOrder) -> schemas.Pause | Resp
 
 
 @router.delete(
-    _OF_SHOOT, status_code=204, dependencies=[deps.allowed(Call.RESUME)], responses=_PLANNED
+    _OF_SHOOT, status_code=204, dependencies=[deps.allowed(Call.RESUME)], responses=deps.PLANNED
 )
 async def resume_shoot(pauses: OfShoot, options: deps.WriteQuery) -> Response:
     """End the pause `api` of a shoot now, if there is one. Its other pauses, and those of all shoots, stay in force."""
@@ -331,7 +328,7 @@ async def pause_all_shoots(pauses: OfAll, body: PauseOrder) -> schemas.Pause | R
 
 
 @router.delete(
-    _OF_ALL, status_code=204, dependencies=[deps.allowed(Call.RESUME_ALL)], responses=_PLANNED
+    _OF_ALL, status_code=204, dependencies=[deps.allowed(Call.RESUME_ALL)], responses=deps.PLANNED
 )
 async def resume_all_shoots(pauses: OfAll, options: deps.WriteQuery) -> Response:
     """End the pause `api` of all shoots now; other pauses of all shoots, and those of single ones, stay in force."""
@@ -358,7 +355,7 @@ async def list_pauses_of_all(
     _LISTED + "/{name}",
     status_code=204,
     dependencies=[deps.allowed(Call.RESUME)],
-    responses=_PLANNED,
+    responses=deps.PLANNED,
 )
 async def end_pause(pauses: OfShoot, name: PauseName, options: deps.WriteQuery) -> Response:
     """End a pause of a shoot by its name, whoever has made it, by deleting the Pause."""
@@ -369,7 +366,7 @@ async def end_pause(pauses: OfShoot, name: PauseName, options: deps.WriteQuery) 
     _LISTED_OF_ALL + "/{name}",
     status_code=204,
     dependencies=[deps.allowed(Call.RESUME_ALL)],
-    responses=_PLANNED,
+    responses=deps.PLANNED,
 )
 async def end_pause_of_all(pauses: OfAll, name: PauseName, options: deps.WriteQuery) -> Response:
     """End a pause of all shoots by its name, whoever has made it, by deleting the Pause."""
@@ -383,7 +380,7 @@ async def end_pause_of_all(pauses: OfAll, name: PauseName, options: deps.WriteQu
     "/api/v1/shoots/{namespace}/hold",
     status_code=204,
     dependencies=[deps.allowed(Call.CANCEL)],
-    responses=_PLANNED,
+    responses=deps.PLANNED,
 )
 async def end_hold(
     request: Request,
