@@ -44,7 +44,7 @@ IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
                     "description": "The path of the operation.",
                     "schema": {"type": "string"},
                 }
-            },
+            }
         },
     },
 )
@@ -156,12 +156,7 @@ async def read_operation(operation: Readable) -> schemas.Operation:
     return schemas.Operation.of(operation)
 
 
-@router.delete(
-    _ONE,
-    status_code=202,
-    response_model=schemas.Operation,
-    responses=deps.PLANNED,
-)
+@router.delete(_ONE, status_code=202, response_model=schemas.Operation, responses=deps.PLANNED)
 async def cancel_operation(
     request: Request,
     context: deps.AnyContext,

@@ -298,9 +298,7 @@ PauseName = Annotated[str, Depends(_named)]
 
 
 @router.put(
-    _OF_SHOOT,
-    response_model=schemas.Pause | schemas.Changes,
-    dependencies=[settable(of_shoot)],
+    _OF_SHOOT, response_model=schemas.Pause | schemas.Changes, dependencies=[settable(of_shoot)]
 )
 async def pause_shoot(pauses: OfShoot, body: PauseOrder) -> schemas.Pause | Response:
     """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.

@@ -110,10 +110,7 @@ class HttpGets:
     async def _request(self, url: URL, headers: CIMultiDict[str]) -> aiohttp.ClientResponse:
         try:
             return await self._session.get(
-                url,
-                headers=headers,
-                ssl=self._context,
-                allow_redirects=False,
+                url, headers=headers, ssl=self._context, allow_redirects=False
             )
         except ValueError as problem:  # an invalid header field, or aiohttp.InvalidURL
             raise runs.CannotRun("its path and headers do not form a valid request") from problem
