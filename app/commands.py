@@ -14,19 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from app import own_version
+from app.core.config import flags
 from app.core.config.client_settings import CLIENT_SETTINGS
-from app.core.config.flags import (
-    ENV_PREFIX,
-    WIDTH,
-    CommandSettings,
-    Read,
-    environment_name,
-    flag_only,
-    read_flags,
-    take_apart,
-    usage,
-    wrapped,
-)
 from app.core.config.values import FileKind, nearest
 from app.core.errors import ConfigurationError, ConfigWarning, DemoNotInstalled, Mistake, trimmed
 
@@ -52,7 +41,9 @@ class Help:
     text: str
 
 
-def parse(argv: Sequence[str], environ: Mapping[str, str], width: int = WIDTH) -> Read[Any] | Help:
+def parse(
+    argv: Sequence[str], environ: Mapping[str, str], width: int = flags.WIDTH
+) -> flags.Read[Any] | Help:
     """Read `argv` (without the program's name) and the `DWD_*` variables of `environ`.
 
     Args:
@@ -80,26 +71,26 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], width: int = WIDTH) -
         near = get_close_matches(name[:_LONGEST].lower(), known_commands(), n=3, cutoff=0.6)
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise _wrong(trimmed(name, _LONGEST), f"unknown command; {meant}dwd --help lists all")
-    if take_apart(words, model).help:
-        return Help(usage(model, width))
-    read = read_flags(model, words, environ, f"dwd {name}")
+    if flags.take_apart(words, model).help:
+        return Help(flags.usage(model, width))
+    read = flags.read_flags(model, words, environ, f"dwd {name}")
     return replace(read, warnings=(*read.warnings, *_unknown_variables(model, environ)))
 
 
 def _unknown_variables(
-    model: type[CommandSettings], environ: Mapping[str, str]
+    model: type[flags.CommandSettings], environ: Mapping[str, str]
 ) -> Iterator[ConfigWarning]:
     """Yield a warning for each variable that looks like one of ours and belongs to no command."""
 
-    def variables(models: Iterable[type[CommandSettings]]) -> set[str]:
+    def variables(models: Iterable[type[flags.CommandSettings]]) -> set[str]:
         return {
-            environment_name(name)
+            flags.environment_name(name)
             for each in models
             for name, field in each.model_fields.items()
-            if not flag_only(field)
+            if not flags.flag_only(field)
         }
 
-    strange = [name for name in sorted(environ) if name.startswith(ENV_PREFIX)]
+    strange = [name for name in sorted(environ) if name.startswith(flags.ENV_PREFIX)]
     if strange and not variables([model]).issuperset(strange):
         known = sorted(variables(known_commands().values()))
         for name in strange:
@@ -126,7 +117,7 @@ def named(text: str, name: str) -> str:
 _COMMAND_LINE: Final = re.compile(r"\bdwd (?=[a-z]|COMMAND)|(?<=see )dwd (?=--help)")
 
 
-def check_config(command: "Read[CheckConfigSettings]", out: TextIO, err: TextIO) -> int:
+def check_config(command: "flags.Read[CheckConfigSettings]", out: TextIO, err: TextIO) -> int:
     """Check each file offline and return the exit code; write results to `out`, warnings and mistakes to `err`."""
     err.writelines(f"dwd check-config: warning: {warning}\n" for warning in command.warnings)
     verdicts = [_check_file(Path(name), command.settings, out, err) for name in command.rest]
@@ -196,7 +187,7 @@ def versions() -> str:
 
 
 @cache
-def known_commands() -> Mapping[str, type[CommandSettings]]:
+def known_commands() -> Mapping[str, type[flags.CommandSettings]]:
     """The settings class of each command, by name."""
     # Imported here: a command that calls the API needs none of the service's.
     from app.core.config import settings  # noqa: PLC0415 - see above
@@ -225,13 +216,13 @@ _EXIT_CODES: Final = (
 def _overview(width: int) -> str:
     column = " " * 16
     lines = {
-        name: wrapped(model.about, width, f"  {name:<13} ", column) + "\n"
+        name: flags.wrapped(model.about, width, f"  {name:<13} ", column) + "\n"
         for name, model in known_commands().items()
     }
     asking = "".join(lines.pop(name) for name in CLIENT_SETTINGS)
     return (
-        f"Usage: dwd COMMAND [flags]\n\n{wrapped(_PURPOSE, width)}\n\n"
+        f"Usage: dwd COMMAND [flags]\n\n{flags.wrapped(_PURPOSE, width)}\n\n"
         f"Commands:\n{''.join(lines.values())}\n"
-        f"{wrapped(_ASKING, width)}\n{asking}\n"
-        f"dwd COMMAND --help has the flags.\n{wrapped(_EXIT_CODES, width)}\n"
+        f"{flags.wrapped(_ASKING, width)}\n{asking}\n"
+        f"dwd COMMAND --help has the flags.\n{flags.wrapped(_EXIT_CODES, width)}\n"
     )

@@ -1,13 +1,12 @@
 """Audit: each request that would change something leaves a record, whether performed, refused or failed (raw ASGI).
 
 The middleware is the outermost layer, so that it sees what every other layer refuses, and the answer as the caller got
-it. A route adds what only it knows (the state before and after, the caller's reason) to the `AuditDraft`.
+it. A route adds what only it knows (the state before and after, the caller's reason) to the `Attempt`.
 """
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import unquote
 
 from starlette.requests import HTTPConnection
@@ -22,21 +21,6 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # Most bytes of a claim that are decoded; a name of Kubernetes has at most 253 characters.
 _CLAIM: Final = 1_000
 _CLAIMED: Final = CLAIMED_USER.lower().encode()
-
-
-@dataclass(slots=True)
-class AuditDraft:
-    """What a route contributes to the record of its request."""
-
-    action: str = ""
-    """Such as `pause` or `scale`; empty: the request was refused before it reached the route."""
-    namespace: str | None = None
-    target: str | None = None
-    """The part of the shoot: `Deployment/kube-controller-manager`, an operation, a service."""
-    reason: str | None = None
-    """The reason that the caller gave."""
-    before: Any = None
-    after: Any = None
 
 
 class WriteOptions(Protocol):
@@ -56,13 +40,13 @@ def drafted(
     options: WriteOptions | None = None,
     *,
     target: str | None = None,
-) -> AuditDraft:
-    """The draft of this request, with what its route knows before it does anything; what is only planned is a plan.
+) -> Attempt:
+    """The record of this request, with what its route knows before it does anything; what is only planned is a plan.
 
     For a request without audit, one that is thrown away.
     """
     found = getattr(connection.state, "audit", None)
-    draft = found if isinstance(found, AuditDraft) else AuditDraft()
+    draft = found if isinstance(found, Attempt) else Attempt("", "", "", "")
     draft.action, draft.namespace, draft.target = action, namespace, target
     if options is not None:
         draft.action = "plan" if options.dry_run else action
@@ -97,27 +81,28 @@ class Auditing:
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
-        draft, request = AuditDraft(), uuid.uuid4().hex
-        scope.setdefault("state", {})["audit"] = draft
-        status: int | None = None
+        client, state = scope.get("client") or ("",), scope.setdefault("state", {})
+        attempt = Attempt(uuid.uuid4().hex, scope["method"], scope["path"], client[0])
+        attempt.claimed, state["audit"] = _claimed(scope), attempt
 
         async def seen(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
-                name = (b"x-request-id", request.encode())
+                attempt.status = message["status"]
+                attempt.problem = state.get("problem", {}).get("type")
+                name = (b"x-request-id", attempt.request.encode())
                 message = {**message, "headers": [*message.get("headers", ()), name]}
             await send(message)
 
         try:
             await self._app(scope, receive, seen)
         finally:
+            caller = state.get("caller")
+            attempt.caller = caller.name if isinstance(caller, Caller) else None
             call, namespace = self._aim(scope)
             known = namespace is not None and self._exists(namespace)
-            alike = f"{call} {namespace}" if known else call
-            if draft.namespace is None:
-                draft.namespace = namespace
-            self._audit.note(_attempt(scope, draft, request, status), alike)
+            if attempt.namespace is None:
+                attempt.namespace = namespace
+            self._audit.note(attempt, f"{call} {namespace}" if known else call)
 
     def _aim(self, scope: Scope) -> tuple[str, str | None]:
         """The call and namespace that a request is for, by method and path alone: a layer may refuse it unrouted."""
@@ -126,26 +111,6 @@ class Auditing:
             if match is Match.FULL:
                 return found["endpoint"].__name__, found["path_params"].get("namespace")
         return "", None
-
-
-def _attempt(scope: Scope, draft: AuditDraft, request: str, status: int | None) -> Attempt:
-    caller = scope["state"].get("caller")
-    return Attempt(
-        request=request,
-        method=scope["method"],
-        path=scope["path"],
-        peer=(scope.get("client") or ("",))[0],
-        status=status,
-        problem=None if status is None else scope["state"].get("problem", {}).get("type"),
-        caller=caller.name if isinstance(caller, Caller) else None,
-        claimed=_claimed(scope),
-        action=draft.action,
-        namespace=draft.namespace,
-        target=draft.target,
-        reason=draft.reason,
-        before=draft.before,
-        after=draft.after,
-    )
 
 
 def _claimed(scope: Scope) -> str | None:

@@ -217,6 +217,12 @@ def refuse_in_dry_run(context: Context, options: WriteOptions) -> None:
         raise Problem(ProblemType.DRY_RUN, detail)
 
 
+PLANNED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
+}
+"""The answer to `dryRun`, for the OpenAPI document."""
+
+
 def planned(changed: str, before: object, after: object) -> Response:
     """The answer to `dryRun`: the one object that the call would change, or none if it is so already."""
     change = schemas.PlannedChange(object=changed, before=before, after=after)

@@ -159,7 +159,7 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
                     ],
                 ),
             ]
-        ),
+        )
     },
     "resumeShoot": _END_OF_PAUSE,
     "resumeAllShoots": _END_OF_PAUSE,

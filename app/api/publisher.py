@@ -10,8 +10,7 @@ that reconnects within that time can resume from its last event.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from app.api import presenting
@@ -109,12 +108,8 @@ _ORDER: Final = (
 )
 
 
-@dataclass(slots=True)
-class IgnoringAuthors:
-    """Who had resources of a shoot ignored, and who had them scaled again, as notices named them."""
-
-    ignored_by: str | None = None
-    scaled_again_by: str | None = None
+IgnoringAuthors = Mapping[tuple[Topic, bool], str]
+"""Who had resources of a shoot ignored (True), or scaled again (False), as notices named them."""
 
 
 class StreamEvent(NamedTuple):
@@ -187,7 +182,7 @@ class Published:
             for name, there in self._known[topic].items():
                 if not _lasts(there):
                     continue
-                event = rendered(Change(topic, name, None, there), IgnoringAuthors())
+                event = rendered(Change(topic, name, None, there), {})
                 if event is not None:
                     yield event
 
@@ -323,7 +318,7 @@ def _override(change: Change, authors: IgnoringAuthors) -> OverrideChange:
     elif of_kind:
         author = change.ended_by
     else:
-        author = authors.scaled_again_by if after is None else authors.ignored_by
+        author = authors.get((change.topic, after is not None))
     return OverrideChange(
         namespace=change.topic.namespace,
         kind=kind,
@@ -363,8 +358,10 @@ class Publisher:
         self, context: Context, feed: Feed, clock: Clock, broken: Callable[[str], None]
     ) -> None:
         self._context, self._feed, self._clock, self._broken = context, feed, clock, broken
-        self._pending: dict[Topic, IgnoringAuthors] = {}
-        """Topics that may have changed since the last rendering, with the authors that notices named."""
+        self._pending: dict[Topic, None] = {}
+        """Topics that may have changed since the last rendering, in the order of their signals."""
+        self._authors: dict[tuple[Topic, bool], str] = {}
+        """The `IgnoringAuthors` since then."""
         self._changed = asyncio.Event()
         self._published: Published | None = None
         """None while nothing is rendered."""
@@ -399,8 +396,7 @@ class Publisher:
     def signal(self, *topics: Topic) -> None:
         """Render these topics in the next turn."""
         if self._published is not None:
-            for each in topics:
-                self._pending.setdefault(each, IgnoringAuthors())
+            self._pending.update(dict.fromkeys(topics))
             self._changed.set()
 
     def note(self, notice: Notice) -> None:
@@ -414,11 +410,7 @@ class Publisher:
                 if not isinstance(notice, OverrideChanged) or notice.author is None:
                     return
                 if notice.override == OverrideKind.IGNORE_SCALING and decided in self._pending:
-                    authors = self._pending[decided]
-                    if notice.action == "EndOverride":
-                        authors.scaled_again_by = notice.author
-                    else:
-                        authors.ignored_by = notice.author
+                    self._authors[decided, notice.action != "EndOverride"] = notice.author
             case WeedingNotice():
                 self.signal(Topic(ChangeKind.WEEDER, namespace, notice.service))
             case ScalingNotice():
@@ -453,11 +445,10 @@ class Publisher:
         while True:
             await self._listened.wait()
             try:
-                led, self._pending = self._leading(), {}
+                led, self._pending, self._authors = self._leading(), {}, {}
                 self._published = published = Published(self._context, led)
                 # What is there at the beginning is not published: it is the state from which streams see changes.
-                everything = {each: IgnoringAuthors() for each in published.everything()}
-                await self._render(published, everything, publish=False)
+                await self._render(published, published.everything(), None)
                 self.ready.set()
                 while self._listeners or self._clock.now() - self._idle_since < _LINGER:
                     if self._leading() != led:
@@ -478,24 +469,21 @@ class Publisher:
         if await wait_until_set(self._changed, _AGAIN):
             await self._clock.sleep(_GATHER)
         pending, self._pending = self._pending, {}
+        authors, self._authors = self._authors, {}
         self._changed.clear()
-        for each in published.running():
-            pending.setdefault(each, IgnoringAuthors())
-        await self._render(published, pending)
+        pending.update(dict.fromkeys(published.running()))
+        await self._render(published, pending, authors)
         await self._clock.sleep(_PAUSE)
 
     async def _render(
-        self,
-        published: Published,
-        pending: Mapping[Topic, IgnoringAuthors],
-        *,
-        publish: bool = True,
+        self, published: Published, pending: Iterable[Topic], authors: IgnoringAuthors | None
     ) -> None:
+        """Compare these topics with what was published last, and publish what differs (authors None: nothing)."""
         topics = sorted(pending, key=lambda each: _ORDER.index(each.kind))
         for number, topic in enumerate(topics, start=1):
-            changes = published.changes(topic)
-            for change in changes if publish else ():
-                if (event := rendered(change, pending[topic])) is not None:
+            for change in published.changes(topic):
+                event = None if authors is None else rendered(change, authors)
+                if event is not None:
                     self._feed.publish(*event)
             if number % _SLICE == 0:
                 await self._clock.sleep(_YIELD_SECONDS)

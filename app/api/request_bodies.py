@@ -94,8 +94,7 @@ class PauseOrder(Order):
         description="all: no scaling in either direction, no weeding. scaleDown: no scaling down.",
     )
     force: StrictBool = Field(
-        default=False,
-        description="Even if controllers are at 0, and would stay there (scope all).",
+        default=False, description="Even if controllers are at 0, and would stay there (scope all)."
     )
     dry_run: DryRun = False
 
@@ -132,8 +131,7 @@ class WeedOrder(Order):
 
     reason: Remark = ""
     force: StrictBool = Field(
-        default=False,
-        description="Despite the pause of scope `all` that covers the namespace now.",
+        default=False, description="Despite the pause of scope `all` that covers the namespace now."
     )
     dry_run: StrictBool = Field(
         default=False, description="Only show what would begin; begin nothing."

@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self, get_args, get_origin
 
-from pydantic import (
-    AfterValidator,
-    AliasPath,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-)
+from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from app.core.config.values import LogLevel
@@ -256,8 +249,7 @@ class GateState(StrEnum):
 
 _CLOSED: Final = {True: GateState.CLOSED, False: GateState.OPEN}
 Closed = Annotated[
-    GateState,
-    BeforeValidator(lambda value: _CLOSED[value] if isinstance(value, bool) else value),
+    GateState, BeforeValidator(lambda value: _CLOSED[value] if isinstance(value, bool) else value)
 ]
 """From whether it is closed, or the word for that."""
 

@@ -20,20 +20,11 @@ from fastapi import Depends, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
+from app.api import dependencies as deps
 from app.api import publisher
 from app.api.auth.authentication import still_authenticated
 from app.api.auth.authorization import Call
 from app.api.context import Context
-from app.api.dependencies import (
-    AnyContext,
-    Name,
-    allowed,
-    api_router,
-    caller_of,
-    leading_prober,
-    leading_weeder,
-    leads,
-)
 from app.api.problems import Problem, ProblemType
 from app.api.publisher import Publisher, sse_event, with_id
 from app.api.schemas import EventName, Gap, SnapshotEnd, StreamEnd
@@ -322,7 +313,7 @@ async def streams_of(request: Request) -> EventStreams:
 # The call.
 
 
-router = api_router("events")
+router = deps.api_router("events")
 
 _EXAMPLE: Final = """\
 retry: 2000
@@ -345,7 +336,7 @@ _LAST_EVENT: Final = (
 class EventQuery(BaseModel):
     """The filter of a stream."""
 
-    namespace: Name | None = Field(
+    namespace: deps.Name | None = Field(
         None, description="Only events of this control plane, and those that concern all."
     )
     kind: list[ChangeKind] = Field(
@@ -355,24 +346,24 @@ class EventQuery(BaseModel):
     )
 
 
-async def any_leader(context: AnyContext) -> None:
+async def any_leader(context: deps.AnyContext) -> None:
     """Require that this instance leads a loop; a stream has the events of the loops that its instance leads.
 
     Raises:
         Problem: 503: it is a standby; the problem names the leader.
     """
-    if any(leads(context, each) for each in Loop):
+    if any(deps.leads(context, each) for each in Loop):
         return
     if Loop.PROBER in context.process.leaders:
-        await leading_prober(context)
-    await leading_weeder(context)
+        await deps.leading_prober(context)
+    await deps.leading_weeder(context)
 
 
 @router.get(
     "/api/v1/events",
     status_code=200,
     response_class=EventStream,
-    dependencies=[allowed(Call.LIST), Depends(any_leader)],
+    dependencies=[deps.allowed(Call.LIST), Depends(any_leader)],
     responses={
         200: {
             "description": "A stream of `shoot`, `shoot-gone`, `operation`, `weeder`, `override`, of `audit` where "
@@ -383,7 +374,7 @@ async def any_leader(context: AnyContext) -> None:
 )
 async def stream_events(
     request: Request,
-    context: AnyContext,
+    context: deps.AnyContext,
     streams: Annotated[EventStreams, Depends(streams_of)],
     query: Annotated[EventQuery, Query()],
     last_event_id: Annotated[str | None, Header(description=_LAST_EVENT)] = None,
@@ -395,13 +386,13 @@ async def stream_events(
     wanted = Wanted(query.namespace, frozenset(query.kind) or USUAL)
     calls = [Call.LIST, *([Call.READ_AUDIT] if ChangeKind.AUDIT in wanted.kinds else [])]
     for each in calls[1:]:
-        await context.authority.check(caller_of(request), each)
+        await context.authority.check(deps.caller_of(request), each)
     review = partial(_review, request, context, calls)
-    return EventStream(streams, caller_of(request), wanted, last_event_id, review)
+    return EventStream(streams, deps.caller_of(request), wanted, last_event_id, review)
 
 
 async def _review(request: Request, context: Context, calls: Sequence[Call]) -> None:
     """Raise a `Problem` unless the token still belongs to the same caller, and that may still listen."""
     await still_authenticated(request)
     for each in calls:
-        await context.authority.check(caller_of(request), each, again=True)
+        await context.authority.check(deps.caller_of(request), each, again=True)

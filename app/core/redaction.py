@@ -8,7 +8,7 @@ word.
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
@@ -130,20 +130,14 @@ def clean_value(key: str, value: object, depth: int = 0) -> object:
         return REDACTED
     if isinstance(value, bool | int | float):
         return value
-    if isinstance(value, Mapping | list | tuple | set | frozenset):
-        return _clean_items(value, depth) if depth < _MAX_DEPTH else "[…]"
-    return clean(_shown(value))
-
-
-def _clean_items(value: Mapping[object, object] | Collection[object], depth: int) -> object:
+    if not isinstance(value, Mapping | list | tuple | set | frozenset):
+        return clean(_shown(value))
+    if depth >= _MAX_DEPTH:
+        return "[…]"
     if isinstance(value, Mapping):
-        return _clean_mapping(value, depth)
+        items = islice(value.items(), _MAX_ITEMS)
+        return {clean(str(k), 100): clean_value(str(k), v, depth + 1) for k, v in items}
     return [clean_value("", each, depth + 1) for each in islice(value, _MAX_ITEMS)]
-
-
-def _clean_mapping(value: Mapping[object, object], depth: int) -> dict[str, object]:
-    items = islice(value.items(), _MAX_ITEMS)
-    return {clean(str(k), 100): clean_value(str(k), v, depth + 1) for k, v in items}
 
 
 def _shown(value: object) -> str:

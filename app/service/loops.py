@@ -19,7 +19,7 @@ from app.core.overrides.cache import OverrideCache
 from app.core.overrides.gauges import OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
-from app.core.ports import Leadership, Watched
+from app.core.ports import Watched
 from app.core.reporting import metering
 from app.core.reporting.history import History
 from app.core.reporting.metering import EndpointMetering, Metering
@@ -27,7 +27,6 @@ from app.prober.controller import Prober
 from app.prober.endpoints.worker import EndpointResultView
 from app.prober.environment import RUNS_TOGETHER, TOGETHER, EndpointAdapters, ProberEnvironment
 from app.prober.gauges import ShootSeries, StateCounts
-from app.prober.registry import ShootRegistry
 from app.prober.status import ShootStatus, ShootSummary
 from app.service.parts import Cluster, Configured, Core, ProberAdapters, WeederAdapters
 from app.service.selfview import MeltdownScan
@@ -173,21 +172,6 @@ def begin_weeder(metrics: Metrics, policy: WeederPolicy, *, dry_run: bool) -> No
 _SLICES: Final = "endpointslices"
 
 
-class _Led:
-    """The shoots that metrics show: none on a standby, so that two replicas do not count the same shoot twice."""
-
-    def __init__(self, registry: ShootRegistry, leadership: Leadership) -> None:
-        self._registry, self._leadership = registry, leadership
-
-    def summaries(self) -> Sequence[ShootSummary]:
-        return self._registry.summaries() if self._leadership.leading else ()
-
-    def facts(self, namespace: str) -> ShootStatus | None:
-        """Status without the text for people: conditions and messages of a thousand shoots take 20 ms to render."""
-        runner = self._registry.runner(namespace)
-        return self._registry.status(namespace) if runner is None else runner.status_facts()
-
-
 class ProberLoop:
     """The prober with its metrics of shoots and the scan for forgotten meltdown keys."""
 
@@ -245,15 +229,23 @@ class ProberLoop:
         def is_unavailable(resource: str) -> bool:
             return resource in map(str, self._unavailable())
 
-        registry = self.prober.registry
-        led = _Led(registry, self._adapters.leadership)
+        def summaries() -> Sequence[ShootSummary]:
+            """None on a standby, so that two replicas do not count the same shoot twice."""
+            return registry.summaries() if leadership.leading else ()
+
+        def facts(namespace: str) -> ShootStatus | None:
+            """Without the text for people: conditions and messages of a thousand shoots take 20 ms to render."""
+            runner = registry.runner(namespace)
+            return registry.status(namespace) if runner is None else runner.status_facts()
+
+        registry, leadership = self.prober.registry, self._adapters.leadership
         metrics = self._core.metrics
-        metrics.registry.register(StateCounts(metrics, led.summaries))
+        metrics.registry.register(StateCounts(metrics, summaries))
         series = ShootSeries(
             metrics,
             self._metering,
-            led.summaries,
-            led.facts,
+            summaries,
+            facts,
             probes=metering.of_shoots(self._policy),
             endpoints=lambda namespace: succeeded(registry.endpoint_views(namespace)),
         )

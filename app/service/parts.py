@@ -4,7 +4,7 @@ import platform
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.core.clock import Clock
 from app.core.config.settings import ServiceSettings
@@ -12,13 +12,15 @@ from app.core.errors import ConfigWarning
 from app.core.metrics import Metrics
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.weeding import WeederPolicy
-from app.core.ports import EmitEvent, Leadership, Permission, Preparation
+from app.core.ports import EmitEvent, Permission
 from app.core.reporting.notices import NoticeBus
 from app.core.tasks import Tasks
 from app.prober.environment import EndpointAdapters
 
 if TYPE_CHECKING:
     from app.core.kube.custom_objects import CustomObjects
+    from app.core.kube.election import LeaseElection, SoleOwner
+    from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
     from app.core.kube.reviews import AccessReviewer, Reviewer
     from app.core.kube.seed import SeedCluster
     from app.core.kube.shoot import ShootConnector
@@ -45,22 +47,8 @@ class Core:
         return cls(clock, Tasks(clock), metrics, NoticeBus(), chance)
 
 
-class Election(Leadership, Protocol):
-    """Leadership as seen by this process, with what hinders the election."""
-
-    @property
-    def leader_identity(self) -> str | None:
-        """Identity of the leader; None if it is not known."""
-        ...
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the Lease cannot be read or written; None while all is well."""
-        ...
-
-    def prepare(self, prepared: Callable[[], Preparation]) -> None:
-        """Register a function that says how well prepared this process is to lead (rules 8, who follows)."""
-        ...
+Election: TypeAlias = "LeaseElection | SoleOwner"
+"""Leadership as seen by this process, with what hinders the election."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +64,8 @@ Scan = Callable[[], Awaitable[Sequence[str]]]
 """Finds objects that carry the meltdown key and are not configured: `namespace/Kind/name`; raises a `ClusterError`."""
 
 
-class LeaderAddressView(Protocol):
-    """The address of the leader's API."""
-
-    @property
-    def off(self) -> str | None:
-        """Why the feature `leader-address` is off; None while it is on."""
-        ...
-
-    def address(self) -> str | None:
-        """`host:port` as last read, without a request; None if it is not known."""
-        ...
+LeaderAddressView: TypeAlias = "LeaderAddress | LeaderAddressOff"
+"""The address of the leader's API, or why that feature is off."""
 
 
 async def _nothing() -> None:
@@ -132,7 +111,7 @@ class Cluster:
     pauses: "CustomObjects[Pause]"
     requests: "CustomObjects[ScaleRequest] | None" = None
     """The ScaleRequests; None where the prober does not run, as the weeder has no right to them."""
-    leader: LeaderAddressView | None = None
+    leader: "LeaderAddressView | None" = None
     """Address of the leader of this process's first loop; None: it is neither read nor published."""
     reviewer: "Reviewer | None" = None
     """Sends token and access reviews; None: callers cannot be reviewed."""

@@ -137,7 +137,7 @@ class LeaderInfo:
         self,
         election: Election,
         identity: str,
-        where: LeaderAddressView | None,
+        where: "LeaderAddressView | None",
         first: "LeaderInfo | None" = None,
     ) -> None:
         self._election, self._identity, self._where = election, identity, where

@@ -17,13 +17,13 @@ from app.api.auth.authentication import (
     TokenFileAuthenticator,
 )
 from app.api.auth.authorization import AccessAuthority, ByRole, BySeed, DecisionCounter
-from app.api.auth.reviews import FEATURE as REVIEW_FEATURE
 from app.api.auth.reviews import ReviewService
 from app.core.clock import Clock
 from app.core.config.settings import API_FEATURE, ApiSettings, Exposure, ServiceSettings
 from app.core.config.token_file import TokenFile, load_token_file
 from app.core.config.values import AuthMode
 from app.core.metrics import Metrics
+from app.core.ports import REVIEW_FEATURE
 from app.core.tasks import Tasks
 from app.core.tls import TlsFiles, load_tls, server_context
 

@@ -34,6 +34,7 @@ from app.core.clock import Clock
 from app.core.errors import ClusterError, Forbidden, Throttled
 from app.core.metrics import Metrics
 from app.core.model.callers import Access, Caller
+from app.core.ports import REVIEW_FEATURE
 
 if TYPE_CHECKING:
     from app.core.kube.reviews import Reviewer
@@ -127,7 +128,6 @@ class ReviewCache(Generic[V]):
 log = structlog.get_logger(__name__)
 
 
-FEATURE: Final = "token-review"
 REST: Final = 5.0
 """Seconds after a review without an answer in which a stale yes is used at once, without another attempt."""
 FORBIDDEN_FOR: Final = 10.0
@@ -322,8 +322,8 @@ class ReviewService:
         self._rest_until.pop(kind, None)
         self._answered_at[kind] = self._clock.now()
         if self._forbidden.pop(kind, None) is not None and not self._forbidden:
-            self._metrics.feature(FEATURE, off=False)
-            log.info("callers are reviewed again", feature=FEATURE)
+            self._metrics.feature(REVIEW_FEATURE, off=False)
+            log.info("callers are reviewed again", feature=REVIEW_FEATURE)
         answers.note(key, value, self._clock.now())
         return value
 
@@ -331,7 +331,7 @@ class ReviewService:
         if kind not in self._forbidden:
             log.error(
                 "callers cannot be reviewed; every call is refused",
-                feature=FEATURE,
+                feature=REVIEW_FEATURE,
                 error=str(error),
             )
         self._forbidden[kind] = (
@@ -341,12 +341,15 @@ class ReviewService:
         self._ask_again_at = self._clock.now() + FORBIDDEN_FOR
         self._callers.clear()
         self._access.clear()
-        self._metrics.feature(FEATURE, off=True)
+        self._metrics.feature(REVIEW_FEATURE, off=True)
 
     def _problem_off(self) -> Problem:
         detail = self.off or ""
         return Problem(
-            ProblemType.FEATURE_OFF, detail, extra={"feature": FEATURE}, headers=wait(FORBIDDEN_FOR)
+            ProblemType.FEATURE_OFF,
+            detail,
+            extra={"feature": REVIEW_FEATURE},
+            headers=wait(FORBIDDEN_FOR),
         )
 
     def _problem_away(self, kind: str, error: ClusterError) -> Problem:

@@ -6,33 +6,17 @@ from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from app.api import dependencies as deps
 from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
-from app.api.dependencies import (
-    AnyContext,
-    LeadingProber,
-    Name,
-    PageKey,
-    PageQuery,
-    WriteQuery,
-    allowed,
-    api_router,
-    authorize,
-    caller_of,
-    cut,
-    known_shoot,
-    listed_in_time,
-    refuse_in_dry_run,
-    refuse_unknown,
-)
 from app.api.problems import Problem, ProblemType
 from app.api.request_bodies import ScaleOrder
 from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.instants import parse_duration
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus, Trigger
 
-router = api_router("flows")
+router = deps.api_router("flows")
 
 _PATH: Final = "/api/v1/operations"
 _ONE: Final = _PATH + "/{id}"
@@ -47,7 +31,7 @@ IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
     "/api/v1/shoots/{namespace}/scale",
     status_code=202,
     response_model=schemas.Operation,
-    dependencies=[allowed(Call.SCALE)],
+    dependencies=[deps.allowed(Call.SCALE)],
     responses={
         200: {
             "model": schemas.Plan,
@@ -60,14 +44,14 @@ IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
                     "description": "The path of the operation.",
                     "schema": {"type": "string"},
                 }
-            },
+            }
         },
     },
 )
 async def scale_shoot(
     request: Request,
-    context: AnyContext,
-    prober: LeadingProber,
+    context: deps.AnyContext,
+    prober: deps.LeadingProber,
     namespace: str,
     body: ScaleOrder,
     if_match: IfMatch = None,
@@ -78,18 +62,18 @@ async def scale_shoot(
     another manual one is under way, nothing is done. `force` needs a right of its own. With `dryRun` the answer is the
     plan.
     """
-    author, hold = caller_of(request).name, parse_duration(body.hold)
+    author, hold = deps.caller_of(request).name, parse_duration(body.hold)
     spec = ScaleSpec(body.direction, body.reason, author, hold, body.force)
     seen = None if if_match is None else ", ".join(if_match)
     draft = drafted(request, "scale", namespace, body, target=str(spec.direction))
     if spec.force:
-        await authorize(request, context, Call.FORCE_SCALE)
-    _ = await listed_in_time(context, lambda: context.overrides.synced)
-    status = known_shoot(prober, namespace)
+        await deps.authorize(request, context, Call.FORCE_SCALE)
+    _ = await deps.listed_in_time(context, lambda: context.overrides.synced)
+    status = deps.known_shoot(prober, namespace)
     if body.dry_run:
         plan = presenting.plan(await prober.scaling_runs.plan(namespace, spec, if_match=seen))
         return JSONResponse(plan.public(), 200, {"ETag": plan.etag})
-    refuse_in_dry_run(context, body)
+    deps.refuse_in_dry_run(context, body)
     # The hold that acts so far, and the replicas of the dependents as the watches show them.
     hold_before, views = context.overrides.effective(namespace).hold, status.resources.items()
     draft.before = {
@@ -104,19 +88,19 @@ async def scale_shoot(
 # GET /api/v1/operations: scaling runs, running and past, step by step; DELETE cancels a manual one.
 
 
-class OperationQuery(PageQuery):
+class OperationQuery(deps.PageQuery):
     """The filter of the list of scaling runs."""
 
-    namespace: Name | None = Field(None, description="Only scaling runs of this shoot.")
+    namespace: deps.Name | None = Field(None, description="Only scaling runs of this shoot.")
     trigger: Trigger | None = Field(None, description="Only automatic ones, or manual ones.")
     running: bool | None = Field(
         None, description="Only scaling runs that are under way, or that have ended."
     )
 
 
-@router.get(_PATH, dependencies=[allowed(Call.LIST)])
+@router.get(_PATH, dependencies=[deps.allowed(Call.LIST)])
 async def list_operations(
-    prober: LeadingProber, query: Annotated[OperationQuery, Query()]
+    prober: deps.LeadingProber, query: Annotated[OperationQuery, Query()]
 ) -> schemas.OperationList:
     """All scaling runs, newest first: each ScaleRequest, and the automatic ones that this leader remembers."""
     chosen = [
@@ -126,7 +110,7 @@ async def list_operations(
         and query.trigger in {None, each.trigger}
         and query.running in {None, each.running}
     ]
-    page = cut(chosen, lambda each: PageKey(-each.created, each.id), "operations", query)
+    page = deps.cut(chosen, lambda each: deps.PageKey(-each.created, each.id), "operations", query)
     return schemas.OperationList.of(page)
 
 
@@ -139,8 +123,8 @@ def permitted(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, witho
 
     async def found(
         request: Request,
-        context: AnyContext,
-        prober: LeadingProber,
+        context: deps.AnyContext,
+        prober: deps.LeadingProber,
         name: Annotated[str, Path(alias="id", description="As in `Location` and in the list.")],
     ) -> ScalingRunStatus:
         """Return the operation; raises the errors of `ManualScaling.operation`, and a `Problem` (403, 404)."""
@@ -151,8 +135,8 @@ def permitted(call: Call) -> Any:  # noqa: ANN401 - a marker of FastAPI's, witho
         except (OperationGone, NotKnownYet) as error:
             gone = error
         namespace = "" if operation is None else operation.namespace
-        await authorize(request, context, call, namespace)
-        await refuse_unknown(request)
+        await deps.authorize(request, context, call, namespace)
+        await deps.refuse_unknown(request)
         if gone is not None:
             raise gone
         if operation is None:
@@ -172,20 +156,13 @@ async def read_operation(operation: Readable) -> schemas.Operation:
     return schemas.Operation.of(operation)
 
 
-@router.delete(
-    _ONE,
-    status_code=202,
-    response_model=schemas.Operation,
-    responses={
-        200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
-    },
-)
+@router.delete(_ONE, status_code=202, response_model=schemas.Operation, responses=deps.PLANNED)
 async def cancel_operation(
     request: Request,
-    context: AnyContext,
-    prober: LeadingProber,
+    context: deps.AnyContext,
+    prober: deps.LeadingProber,
     operation: Cancellable,
-    options: WriteQuery,
+    options: deps.WriteQuery,
 ) -> schemas.Operation | Response:
     """Cancel a manual scaling run: a request already sent is completed, and no other is sent. Its hold ends.
 
@@ -202,8 +179,8 @@ async def cancel_operation(
             detail = f"operation {operation.id} has ended: {operation.phase}"
             raise Problem(ProblemType.CONFLICT, detail)
         return JSONResponse(schemas.Changes(changes=presenting.cancelled(operation)).public())
-    refuse_in_dry_run(context, options)
-    cancelled = await prober.scaling_runs.cancel(operation.id, by=caller_of(request).name)
+    deps.refuse_in_dry_run(context, options)
+    cancelled = await prober.scaling_runs.cancel(operation.id, by=deps.caller_of(request).name)
     draft.after = _drafted(cancelled)
     return schemas.Operation.of(cancelled)
 

@@ -5,30 +5,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query, Request, Response
 
+from app.api import dependencies as deps
 from app.api import presenting, schemas
 from app.api.auditing import WriteOptions, drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context
-from app.api.dependencies import (
-    AnyContext,
-    AnyProber,
-    PageKey,
-    PageQuery,
-    WriteQuery,
-    allowed,
-    api_router,
-    authorize,
-    caller_of,
-    check_here,
-    cut,
-    known_shoot,
-    listed_in_time,
-    listed_prober,
-    planned,
-    refuse_in_dry_run,
-    refuse_unknown,
-    until_listed,
-)
 from app.api.problems import Problem, ProblemType
 from app.api.request_bodies import PauseOrder
 from app.core.errors import FeatureUnavailable, trimmed
@@ -120,25 +101,25 @@ class PausesOf:
             call = make if self._context.pause(self.namespace) is None else change
             if call is self._checked:
                 return
-            await authorize(self._request, self._context, call, self.namespace or "")
+            await deps.authorize(self._request, self._context, call, self.namespace or "")
             self._checked = call
 
     async def set(self, body: PauseOrder) -> schemas.Pause | Response:
         """Make the API's Pause or replace it, or say what that would change."""
         request, context, namespace = self._request, self._context, self.namespace
         draft = drafted(request, "pause", namespace, body)
-        _ = await listed_in_time(context, lambda: context.overrides.synced)
+        _ = await deps.listed_in_time(context, lambda: context.overrides.synced)
         there = context.pause(namespace)
         before = draft.before = self._audited(there)
         covered = await self._covered()
-        refuse_in_dry_run(context, body)
+        deps.refuse_in_dry_run(context, body)
         if body.scope is Scope.ALL and not body.force:
             refuse_to_strand(covered)
         now = context.process.now()
         wanted = Pause(
             body.scope,
             body.reason,
-            caller_of(request).name,
+            deps.caller_of(request).name,
             now if there is None else there.created_at,
             now + parse_duration(body.duration),
             ObjectId(context.home if namespace is None else namespace, API_PAUSE),
@@ -147,7 +128,7 @@ class PausesOf:
         await self.check_right()
         if body.dry_run:
             _refuse_if_off(context, PAUSES)
-            return planned(_object(wanted), before, self._shown(wanted))
+            return deps.planned(_object(wanted), before, self._shown(wanted))
         change = await context.override_service.set_pause(namespace, wanted)
         draft.before, draft.after = self._audited(change.before), self._shown(change.after)
         return presenting.pause(change.after, namespace)
@@ -166,21 +147,21 @@ class PausesOf:
             raise self._unknown(name)
         wanted = name or API_PAUSE
         draft = drafted(request, "resume", namespace, options, target=target)
-        _ = await listed_in_time(context, lambda: context.overrides.synced)
+        _ = await deps.listed_in_time(context, lambda: context.overrides.synced)
         ended = context.pause(namespace, wanted)
         draft.before = self._audited(ended)
         _ = await self._covered()
-        refuse_in_dry_run(context, options)
+        deps.refuse_in_dry_run(context, options)
         if options.dry_run:
             _refuse_if_off(context, PAUSES)
         else:
-            by = caller_of(request).name
+            by = deps.caller_of(request).name
             ended = await context.override_service.end_pause(namespace, wanted, by=by)
             draft.before = self._audited(ended)
         if ended is None and name is not None:
             raise self._unknown(name)
         if options.dry_run:
-            return planned("no pause" if ended is None else _object(ended), draft.before, None)
+            return deps.planned("no pause" if ended is None else _object(ended), draft.before, None)
         return Response(status_code=204)
 
     def _unknown(self, name: str) -> Problem:
@@ -188,22 +169,22 @@ class PausesOf:
         detail = f"there is no pause {trimmed(name, 100)} {whose}"
         return Problem(ProblemType.NOT_FOUND, detail)
 
-    async def page(self, query: PageQuery) -> schemas.PauseList:
+    async def page(self, query: deps.PageQuery) -> schemas.PauseList:
         """Those in force, the one that acts first; of a shoot those of all shoots, too."""
         context, namespace, now = self._context, self.namespace, self._context.process.now
         if namespace is not None:
             _ = await self._covered()
-        await until_listed(context, "Pauses", lambda: context.overrides.synced)
+        await deps.until_listed(context, "Pauses", lambda: context.overrides.synced)
         if namespace is None:
             found = ordered(context.overrides.pauses(None), now())
         else:
             found = context.overrides.effective(namespace).pauses
 
-        def key(pause: Pause) -> PageKey:
+        def key(pause: Pause) -> deps.PageKey:
             rank = (0.0 if pause.scope is Scope.ALL else _LATEST) - pause.until
-            return PageKey(rank, f"{pause.id.name} {pause.id.namespace}")
+            return deps.PageKey(rank, f"{pause.id.name} {pause.id.namespace}")
 
-        page = cut(found, key, "pauses", query)
+        page = deps.cut(found, key, "pauses", query)
         return schemas.PauseList(
             items=[presenting.pause(each, namespace) for each in page.items], metadata=page.metadata
         )
@@ -229,12 +210,14 @@ class PausesOf:
             detail = f"{namespace} is the watchdog's own namespace: Pauses there are of all shoots"
             raise Problem(ProblemType.NOT_FOUND, f"{detail}; use /api/v1/pause and /api/v1/pauses")
         if Loop.PROBER in context.process.leaders:
-            shoots = await listed_prober(context)
+            shoots = await deps.listed_prober(context)
             return (
-                shoots.shoots.statuses() if namespace is None else [known_shoot(shoots, namespace)]
+                shoots.shoots.statuses()
+                if namespace is None
+                else [deps.known_shoot(shoots, namespace)]
             )
         if context.process.peer_url is not None:
-            check_here(context, Loop.PROBER)
+            deps.check_here(context, Loop.PROBER)
         if namespace is not None:
             await _check_served(context, namespace)
         return None
@@ -253,7 +236,7 @@ async def _check_served(context: Context, namespace: str) -> None:
         return
     weeders = context.weeders
     assert weeders is not None  # noqa: S101 - a process without the prober runs the weeder
-    await until_listed(context, "EndpointSlices", lambda: weeders.namespaces() is not None)
+    await deps.until_listed(context, "EndpointSlices", lambda: weeders.namespaces() is not None)
     if namespace not in (weeders.namespaces() or ()):
         detail = f"no service of {namespace} is known to the weeder, which runs here alone"
         raise Problem(ProblemType.NOT_FOUND, detail)
@@ -270,12 +253,12 @@ def _object(found: Pause | ScaleRequest) -> str:
     return f"{type(found).__name__} {found.id.namespace}/{found.id.name}"
 
 
-async def of_shoot(request: Request, context: AnyContext, namespace: str) -> PausesOf:
+async def of_shoot(request: Request, context: deps.AnyContext, namespace: str) -> PausesOf:
     """The pauses of the shoot in the path; a dependency."""
     return PausesOf(request, context, namespace)
 
 
-async def of_all(request: Request, context: AnyContext) -> PausesOf:
+async def of_all(request: Request, context: deps.AnyContext) -> PausesOf:
     """The pauses of all shoots; a dependency."""
     return PausesOf(request, context, None)
 
@@ -289,22 +272,19 @@ def settable(pauses_of: Callable[..., Any]) -> Any:  # noqa: ANN401 - a marker o
 
     async def check(pauses: Annotated[PausesOf, Depends(pauses_of)], request: Request) -> None:
         await pauses.check_right()
-        await refuse_unknown(request)
+        await deps.refuse_unknown(request)
 
     return Depends(check)
 
 
 # The calls.
 
-router = api_router("overrides")
+router = deps.api_router("overrides")
 
 _OF_SHOOT: Final = "/api/v1/shoots/{namespace}/pause"
 _OF_ALL: Final = "/api/v1/pause"
 _LISTED: Final = "/api/v1/shoots/{namespace}/pauses"
 _LISTED_OF_ALL: Final = "/api/v1/pauses"
-_PLANNED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": schemas.Changes, "description": "What would change; nothing was written."}
-}
 
 
 # A dependency, so that the namespace stands before it in the OpenAPI document, as in the path.
@@ -318,9 +298,7 @@ PauseName = Annotated[str, Depends(_named)]
 
 
 @router.put(
-    _OF_SHOOT,
-    response_model=schemas.Pause | schemas.Changes,
-    dependencies=[settable(of_shoot)],
+    _OF_SHOOT, response_model=schemas.Pause | schemas.Changes, dependencies=[settable(of_shoot)]
 )
 async def pause_shoot(pauses: OfShoot, body: PauseOrder) -> schemas.Pause | Response:
     """Pause a shoot: it is still probed, but nothing is scaled or weeded until the pause ends.
@@ -331,8 +309,10 @@ async def pause_shoot(pauses: OfShoot, body: PauseOrder) -> schemas.Pause | Resp
     return await pauses.set(body)
 
 
-@router.delete(_OF_SHOOT, status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED)
-async def resume_shoot(pauses: OfShoot, options: WriteQuery) -> Response:
+@router.delete(
+    _OF_SHOOT, status_code=204, dependencies=[deps.allowed(Call.RESUME)], responses=deps.PLANNED
+)
+async def resume_shoot(pauses: OfShoot, options: deps.WriteQuery) -> Response:
     """End the pause `api` of a shoot now, if there is one. Its other pauses, and those of all shoots, stay in force."""
     return await pauses.end(options)
 
@@ -346,31 +326,36 @@ async def pause_all_shoots(pauses: OfAll, body: PauseOrder) -> schemas.Pause | R
 
 
 @router.delete(
-    _OF_ALL, status_code=204, dependencies=[allowed(Call.RESUME_ALL)], responses=_PLANNED
+    _OF_ALL, status_code=204, dependencies=[deps.allowed(Call.RESUME_ALL)], responses=deps.PLANNED
 )
-async def resume_all_shoots(pauses: OfAll, options: WriteQuery) -> Response:
+async def resume_all_shoots(pauses: OfAll, options: deps.WriteQuery) -> Response:
     """End the pause `api` of all shoots now; other pauses of all shoots, and those of single ones, stay in force."""
     return await pauses.end(options)
 
 
-@router.get(_LISTED, dependencies=[allowed(Call.READ_SHOOT)])
-async def list_pauses(pauses: OfShoot, query: Annotated[PageQuery, Query()]) -> schemas.PauseList:
+@router.get(_LISTED, dependencies=[deps.allowed(Call.READ_SHOOT)])
+async def list_pauses(
+    pauses: OfShoot, query: Annotated[deps.PageQuery, Query()]
+) -> schemas.PauseList:
     """The pauses in force for a shoot, those of all shoots included, the one that acts first."""
     return await pauses.page(query)
 
 
-@router.get(_LISTED_OF_ALL, dependencies=[allowed(Call.LIST)])
+@router.get(_LISTED_OF_ALL, dependencies=[deps.allowed(Call.LIST)])
 async def list_pauses_of_all(
-    pauses: OfAll, query: Annotated[PageQuery, Query()]
+    pauses: OfAll, query: Annotated[deps.PageQuery, Query()]
 ) -> schemas.PauseList:
     """The pauses of all shoots that are in force, the one that acts first."""
     return await pauses.page(query)
 
 
 @router.delete(
-    _LISTED + "/{name}", status_code=204, dependencies=[allowed(Call.RESUME)], responses=_PLANNED
+    _LISTED + "/{name}",
+    status_code=204,
+    dependencies=[deps.allowed(Call.RESUME)],
+    responses=deps.PLANNED,
 )
-async def end_pause(pauses: OfShoot, name: PauseName, options: WriteQuery) -> Response:
+async def end_pause(pauses: OfShoot, name: PauseName, options: deps.WriteQuery) -> Response:
     """End a pause of a shoot by its name, whoever has made it, by deleting the Pause."""
     return await pauses.end(options, name)
 
@@ -378,10 +363,10 @@ async def end_pause(pauses: OfShoot, name: PauseName, options: WriteQuery) -> Re
 @router.delete(
     _LISTED_OF_ALL + "/{name}",
     status_code=204,
-    dependencies=[allowed(Call.RESUME_ALL)],
-    responses=_PLANNED,
+    dependencies=[deps.allowed(Call.RESUME_ALL)],
+    responses=deps.PLANNED,
 )
-async def end_pause_of_all(pauses: OfAll, name: PauseName, options: WriteQuery) -> Response:
+async def end_pause_of_all(pauses: OfAll, name: PauseName, options: deps.WriteQuery) -> Response:
     """End a pause of all shoots by its name, whoever has made it, by deleting the Pause."""
     return await pauses.end(options, name)
 
@@ -392,15 +377,15 @@ async def end_pause_of_all(pauses: OfAll, name: PauseName, options: WriteQuery) 
 @router.delete(
     "/api/v1/shoots/{namespace}/hold",
     status_code=204,
-    dependencies=[allowed(Call.CANCEL)],
-    responses=_PLANNED,
+    dependencies=[deps.allowed(Call.CANCEL)],
+    responses=deps.PLANNED,
 )
 async def end_hold(
     request: Request,
-    context: AnyContext,
-    prober: AnyProber,
+    context: deps.AnyContext,
+    prober: deps.AnyProber,
     namespace: str,
-    options: WriteQuery,
+    options: deps.WriteQuery,
 ) -> Response:
     """End the hold of a shoot now, if there is one, and cancel its scaling run if that is still under way.
 
@@ -409,20 +394,20 @@ async def end_hold(
     """
     draft = drafted(request, "end-hold", namespace, options)
     draft.before = _audited_hold(context.overrides.effective(namespace).hold)
-    known_shoot(prober, namespace)
-    refuse_in_dry_run(context, options)
-    await until_listed(context, "ScaleRequests", lambda: context.overrides.synced)
+    deps.known_shoot(prober, namespace)
+    deps.refuse_in_dry_run(context, options)
+    await deps.until_listed(context, "ScaleRequests", lambda: context.overrides.synced)
     hold = context.overrides.effective(namespace).hold
     draft.before = _audited_hold(hold)
     held = None if hold is None else context.overrides.request(hold.operation, namespace)
     if options.dry_run:
         _refuse_if_off(context, REQUESTS)
-        return planned("no hold" if held is None else _object(held), draft.before, None)
+        return deps.planned("no hold" if held is None else _object(held), draft.before, None)
     context.override_service.check(REQUESTS)
     if held is None:
         return Response(status_code=204)
     draft.target = held.id.uid
-    if not await context.override_service.delete_request(held, by=caller_of(request).name):
+    if not await context.override_service.delete_request(held, by=deps.caller_of(request).name):
         draft.before = None
     return Response(status_code=204)
 

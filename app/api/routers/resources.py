@@ -6,24 +6,11 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Header, Query, Request, Response
 
+from app.api import dependencies as deps
 from app.api import presenting, schemas
 from app.api.auditing import WriteOptions, drafted
 from app.api.auth.authorization import Call
 from app.api.context import Context, ProberView
-from app.api.dependencies import (
-    AnyContext,
-    AnyProber,
-    PageKey,
-    PageQuery,
-    WriteQuery,
-    allowed,
-    api_router,
-    caller_of,
-    cut,
-    known_shoot,
-    planned,
-    refuse_in_dry_run,
-)
 from app.api.limits import name_of
 from app.api.problems import Problem, ProblemType, wait
 from app.api.request_bodies import IgnoreOrder
@@ -34,7 +21,7 @@ from app.core.model.overrides import IgnoreRequest
 from app.core.model.policy import DependentPolicy
 from app.core.model.workloads import ResourceRef, WorkloadView
 
-router = api_router("resources")
+router = deps.api_router("resources")
 
 _PATH: Final = "/api/v1/shoots/{namespace}/resources"
 _IGNORE: Final = _PATH + "/{kind}/{name}/ignore-scaling"
@@ -53,22 +40,22 @@ IfMatch = Annotated[list[str] | None, Header(description=_IF_MATCH)]
 ApiVersion = Annotated[str | None, Query(alias="apiVersion", description=_API_VERSION)]
 
 
-@router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
+@router.get(_PATH, dependencies=[deps.allowed(Call.READ_SHOOT)])
 async def list_resources(
     request: Request,
-    prober: AnyProber,
+    prober: deps.AnyProber,
     response: Response,
     namespace: str,
-    query: Annotated[PageQuery, Query()],
+    query: Annotated[deps.PageQuery, Query()],
 ) -> schemas.ResourceList:
     """The dependents as they are now: this asks the seed, so that the ETag is current.
 
     One such read per caller runs at a time, with what other requests leave of the request budget for the seed.
     """
-    known_shoot(prober, namespace)
+    deps.known_shoot(prober, namespace)
     numbered = list(enumerate(prober.policy.dependents))
     order = f"resources {namespace}"
-    page = cut(numbered, lambda each: PageKey(each[0], ""), order, query)
+    page = deps.cut(numbered, lambda each: deps.PageKey(each[0], ""), order, query)
     async with prober.looks.turn(name_of(request.scope)):
         views = await _live(prober, namespace)
     response.headers["ETag"] = workloads.list_etag(views)
@@ -106,7 +93,7 @@ class Meant:
 
 
 async def meant(
-    prober: AnyProber,
+    prober: deps.AnyProber,
     namespace: str,
     kind: str,
     name: str,
@@ -118,7 +105,7 @@ async def meant(
     Raises:
         Problem: 404: there is no such shoot or dependent; 422: several match, and `apiVersion` must say which.
     """
-    status = known_shoot(prober, namespace)
+    status = deps.known_shoot(prober, namespace)
     named = [each for each in prober.policy.dependents if each.ref[1:] == (kind, name)]
     found = [each for each in named if api_version in {None, each.ref.api_version}]
     if not found:
@@ -140,12 +127,12 @@ MeantResource = Annotated[Meant, Depends(meant)]
 @router.put(
     _IGNORE,
     response_model=schemas.LiveResource | schemas.Changes,
-    dependencies=[allowed(Call.IGNORE)],
+    dependencies=[deps.allowed(Call.IGNORE)],
 )
 async def ignore_resource(
     request: Request,
     response: Response,
-    context: AnyContext,
+    context: deps.AnyContext,
     resource: MeantResource,
     body: IgnoreOrder,
 ) -> schemas.LiveResource | Response:
@@ -159,13 +146,13 @@ async def ignore_resource(
 @router.delete(
     _IGNORE,
     response_model=schemas.LiveResource | schemas.Changes,
-    dependencies=[allowed(Call.UNIGNORE)],
+    dependencies=[deps.allowed(Call.UNIGNORE)],
 )
 async def heed_resource(
     request: Request,
     response: Response,
-    context: AnyContext,
-    options: WriteQuery,
+    context: deps.AnyContext,
+    options: deps.WriteQuery,
     resource: MeantResource,
 ) -> schemas.LiveResource | Response:
     """Remove ignore-scaling, so that the resource is scaled like all others; does nothing if it is not set."""
@@ -186,7 +173,7 @@ async def _mark(
         resource.namespace,
         resource.dependent.ref,
         ignored=ignored,
-        author=caller_of(request).name,
+        author=deps.caller_of(request).name,
         reason=options.reason or None,
         force=force,
         if_match=resource.if_match,
@@ -195,11 +182,11 @@ async def _mark(
     action = "ignore" if ignored else "unignore"
     draft = drafted(request, action, order.namespace, options, target=str(order.ref))
     draft.before = None if resource.known is None else _audited(resource.known)
-    refuse_in_dry_run(context, options)
+    deps.refuse_in_dry_run(context, options)
     before, after = await resource.prober.resources.set_ignored(order)
     if order.dry_run:
         marks = (each.annotations.get(workloads.IGNORE_SCALING) for each in (before, after))
-        answer = planned(f"{order.ref}, annotation {workloads.IGNORE_SCALING}", *marks)
+        answer = deps.planned(f"{order.ref}, annotation {workloads.IGNORE_SCALING}", *marks)
         answer.headers["ETag"] = workloads.resource_etag(before)
         return answer
     draft.before, draft.after = _audited(before), _audited(after)

@@ -6,20 +6,10 @@ from typing import Annotated, Final, assert_never
 from fastapi import Query, Request, Response
 from pydantic import Field
 
+from app.api import dependencies as deps
 from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
-from app.api.dependencies import (
-    LeadingProber,
-    OptionalReason,
-    OptionsInQuery,
-    PageKey,
-    PageQuery,
-    allowed,
-    api_router,
-    cut,
-    known_shoot,
-)
 from app.api.problems import Problem, ProblemType
 from app.core.clock import Clock
 from app.core.model.instants import rfc3339
@@ -28,7 +18,7 @@ from app.core.overrides.cache import OverrideCache
 from app.prober.rules.state import severity
 from app.prober.status import ShootSummary
 
-router = api_router("shoots")
+router = deps.api_router("shoots")
 
 _AT_ONCE: Final = 50
 """Shoots that are rendered before others have their turn of the event loop: four milliseconds if all are new."""
@@ -44,7 +34,7 @@ class ShootOrder(StrEnum):
     """Those whose state changed last first."""
 
 
-class ShootQuery(PageQuery):
+class ShootQuery(deps.PageQuery):
     """Filter and order of the list of shoots."""
 
     state: list[ShootState] = Field([], description="Only shoots in one of these states.")
@@ -55,13 +45,17 @@ class ShootQuery(PageQuery):
     sort: ShootOrder = Field(ShootOrder.SEVERITY, description="What comes first.")
 
 
-@router.get("/api/v1/shoots", response_model=schemas.ShootList, dependencies=[allowed(Call.LIST)])
-async def list_shoots(prober: LeadingProber, query: Annotated[ShootQuery, Query()]) -> Response:
+@router.get(
+    "/api/v1/shoots", response_model=schemas.ShootList, dependencies=[deps.allowed(Call.LIST)]
+)
+async def list_shoots(
+    prober: deps.LeadingProber, query: Annotated[ShootQuery, Query()]
+) -> Response:
     """All shoots of the seed, probed or not."""
     shoots = prober.shoots.summaries()
     prober.rendered.keep(shoots)
     chosen = [each for each in shoots if _matches(each, query, prober.overrides)]
-    page = cut(chosen, lambda each: sort_key(each, query.sort), query.sort, query)
+    page = deps.cut(chosen, lambda each: sort_key(each, query.sort), query.sort, query)
     items, clock = [], Clock.of_loop()
     for place, each in enumerate(page.items, 1):
         status = prober.shoots.status(each.namespace)
@@ -84,15 +78,15 @@ def _matches(status: ShootSummary, query: ShootQuery, overrides: OverrideCache) 
     return query.q is None or query.q.casefold() in status.namespace.casefold()
 
 
-def sort_key(status: ShootSummary, order: ShootOrder) -> PageKey:
+def sort_key(status: ShootSummary, order: ShootOrder) -> deps.PageKey:
     """The sort key of a shoot."""
     match order:
         case ShootOrder.SEVERITY:
-            return PageKey(float(severity(status.state)), status.namespace)
+            return deps.PageKey(float(severity(status.state)), status.namespace)
         case ShootOrder.NAME:
-            return PageKey(0.0, status.namespace)
+            return deps.PageKey(0.0, status.namespace)
         case ShootOrder.SINCE:
-            return PageKey(-status.since, status.namespace)
+            return deps.PageKey(-status.since, status.namespace)
         case _:
             assert_never(order)
 
@@ -104,22 +98,22 @@ _PATH = "/api/v1/shoots/{namespace}"
 _NO_NODES = "in endpoint mode neither Nodes nor Leases are read: conditions say what the two paths to the API server do"
 
 
-@router.get(_PATH, dependencies=[allowed(Call.READ_SHOOT)])
-async def read_shoot(prober: LeadingProber, namespace: str) -> schemas.Shoot:
+@router.get(_PATH, dependencies=[deps.allowed(Call.READ_SHOOT)])
+async def read_shoot(prober: deps.LeadingProber, namespace: str) -> schemas.Shoot:
     """One shoot in detail."""
-    return prober.shoot(known_shoot(prober, namespace))
+    return prober.shoot(deps.known_shoot(prober, namespace))
 
 
-@router.get(_PATH + "/nodes", dependencies=[allowed(Call.READ_SHOOT)])
+@router.get(_PATH + "/nodes", dependencies=[deps.allowed(Call.READ_SHOOT)])
 async def list_nodes(
-    prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
+    prober: deps.LeadingProber, namespace: str, query: Annotated[deps.PageQuery, Query()]
 ) -> schemas.NodeList:
     """Nodes: whether each is a candidate or why not, and how its lease is judged; 404 in endpoint mode."""
-    status = known_shoot(prober, namespace)
+    status = deps.known_shoot(prober, namespace)
     if prober.policy.endpoint_mode:
         raise Problem(ProblemType.NOT_FOUND, _NO_NODES)
-    rows, key = presenting.rows(status), lambda row: PageKey(0.0, row.name)
-    page = cut(rows, key, f"nodes {namespace}", query)
+    rows, key = presenting.rows(status), lambda row: deps.PageKey(0.0, row.name)
+    page = deps.cut(rows, key, f"nodes {namespace}", query)
     return schemas.NodeList.of(
         page,
         metadata=schemas.NodeMetadata.of(
@@ -130,14 +124,16 @@ async def list_nodes(
     )
 
 
-@router.get(_PATH + "/history", dependencies=[allowed(Call.READ_SHOOT)])
+@router.get(_PATH + "/history", dependencies=[deps.allowed(Call.READ_SHOOT)])
 async def list_history(
-    prober: LeadingProber, namespace: str, query: Annotated[PageQuery, Query()]
+    prober: deps.LeadingProber, namespace: str, query: Annotated[deps.PageQuery, Query()]
 ) -> schemas.HistoryList:
     """The history of a shoot, newest first; failures and actions are kept longer than uneventful probes."""
-    known_shoot(prober, namespace)
+    deps.known_shoot(prober, namespace)
     entries = prober.history.about(namespace)
-    page = cut(entries, lambda each: PageKey(-each.number, ""), f"history {namespace}", query)
+    page = deps.cut(
+        entries, lambda each: deps.PageKey(-each.number, ""), f"history {namespace}", query
+    )
     return schemas.HistoryList(
         items=[presenting.history_entry(entry) for entry in page.items], metadata=page.metadata
     )
@@ -147,14 +143,14 @@ async def list_history(
 
 
 @router.post(
-    "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[allowed(Call.PROBE)]
+    "/api/v1/shoots/{namespace}/probe", status_code=202, dependencies=[deps.allowed(Call.PROBE)]
 )
 async def probe_shoot(
-    request: Request, prober: LeadingProber, namespace: str, reason: OptionalReason = ""
+    request: Request, prober: deps.LeadingProber, namespace: str, reason: deps.OptionalReason = ""
 ) -> schemas.Look:
     """Probe a shoot now, or as soon as the rules allow: several calls share one probe."""
-    draft = drafted(request, "probe", namespace, OptionsInQuery(reason))
-    last = known_shoot(prober, namespace).last_probe
+    draft = drafted(request, "probe", namespace, deps.OptionsInQuery(reason))
+    last = deps.known_shoot(prober, namespace).last_probe
     draft.before = {"lastTime": None if last is None else rfc3339(last)}
     look = schemas.Look(at=rfc3339(prober.scaling_runs.probe_now(namespace)))
     draft.after = {"at": look.at}

@@ -8,19 +8,10 @@ from typing import Annotated, Final
 from fastapi import Query, Request
 from pydantic import Field, TypeAdapter
 
+from app.api import dependencies as deps
 from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
-from app.api.dependencies import (
-    AnyContext,
-    Name,
-    PageKey,
-    PageQuery,
-    allowed,
-    api_router,
-    cut,
-    leads,
-)
 from app.api.request_bodies import LogLevelOrder
 from app.api.schemas import Example
 from app.core import log, redaction
@@ -33,16 +24,17 @@ from app.core.model.probing import ShootState
 from app.core.model.weeding import WeederPolicy
 from app.core.model.workloads import ResourceRef
 
-router = api_router("status")
+router = deps.api_router("status")
 
 
-@router.get("/api/v1/status", dependencies=[allowed(Call.LIST)])
-async def read_status(context: AnyContext) -> schemas.Status:
+@router.get("/api/v1/status", dependencies=[deps.allowed(Call.LIST)])
+async def read_status(context: deps.AnyContext) -> schemas.Status:
     """Version, role, leader, number of shoots in each state (null on a standby), and troubles of the process."""
     process, leaders = context.process, context.process.leaders
     pause, prober = context.overrides.global_pause(), context.prober
     counts = None
-    if prober is not None and leads(context, Loop.PROBER):  # a standby does not know the states
+    # A standby does not know the states.
+    if prober is not None and deps.leads(context, Loop.PROBER):
         found = Counter(each.state for each in prober.shoots.summaries())
         counts = {str(state): found[state] for state in ShootState}
     return schemas.Status.of(
@@ -159,13 +151,13 @@ def _flag(value: object, kind: str) -> FlagValue:
             return redaction.clean(str(value))
 
 
-config_router = api_router("config")
+config_router = deps.api_router("config")
 
 _PATH: Final = "/api/v1/config"
 
 
-@config_router.get(_PATH, dependencies=[allowed(Call.READ_CONFIG)])
-async def read_config(context: AnyContext) -> Config:
+@config_router.get(_PATH, dependencies=[deps.allowed(Call.READ_CONFIG)])
+async def read_config(context: deps.AnyContext) -> Config:
     """The effective configuration: flags, files and defaults, in the words of the command line and of the files."""
     configured = context.process.configured
     prober, weeder = configured.prober, configured.weeder
@@ -182,7 +174,7 @@ async def read_config(context: AnyContext) -> Config:
     )
 
 
-@config_router.put(_PATH + "/log-level", dependencies=[allowed(Call.LOG_LEVEL)])
+@config_router.put(_PATH + "/log-level", dependencies=[deps.allowed(Call.LOG_LEVEL)])
 async def set_log_level(request: Request, body: LogLevelOrder) -> schemas.LogLevelNow:
     """Set the log level until the next start of this process; also in a dry run and on a standby."""
     draft = drafted(request, "log-level")
@@ -195,21 +187,21 @@ async def set_log_level(request: Request, body: LogLevelOrder) -> schemas.LogLev
 # GET /api/v1/audit: attempts to change something through this process.
 
 
-audit_router = api_router("audit")
+audit_router = deps.api_router("audit")
 
 
-class AuditQuery(PageQuery):
+class AuditQuery(deps.PageQuery):
     """The filter of the audit."""
 
     caller: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         None, description="Only attempts of this caller."
     )
-    namespace: Name | None = Field(None, description="Only attempts on this shoot.")
+    namespace: deps.Name | None = Field(None, description="Only attempts on this shoot.")
 
 
-@audit_router.get("/api/v1/audit", dependencies=[allowed(Call.READ_AUDIT)])
+@audit_router.get("/api/v1/audit", dependencies=[deps.allowed(Call.READ_AUDIT)])
 async def list_audit(
-    context: AnyContext, query: Annotated[AuditQuery, Query()]
+    context: deps.AnyContext, query: Annotated[AuditQuery, Query()]
 ) -> schemas.AuditList:
     """Every attempt to change something, newest first: performed, refused or failed; of this process only.
 
@@ -222,7 +214,7 @@ async def list_audit(
         if query.caller in {None, each.attempt.caller}
         and query.namespace in {None, each.attempt.namespace}
     ]
-    page = cut(chosen, lambda each: PageKey(-each.number, ""), "audit", query)
+    page = deps.cut(chosen, lambda each: deps.PageKey(-each.number, ""), "audit", query)
     return schemas.AuditList(
         items=[presenting.audit_entry(each) for each in page.items],
         metadata=schemas.AuditMetadata.of(page.metadata, since=context.audit.since),

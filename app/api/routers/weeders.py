@@ -6,29 +6,15 @@ from typing import Annotated, Final
 from fastapi import Body, Query, Request, Response
 from pydantic import Field
 
+from app.api import dependencies as deps
 from app.api import presenting, schemas
 from app.api.auditing import drafted
 from app.api.auth.authorization import Call
-from app.api.dependencies import (
-    AnyContext,
-    LeadingWeeder,
-    Name,
-    PageKey,
-    PageQuery,
-    allowed,
-    api_router,
-    caller_of,
-    cut,
-    known_service,
-    listed_in_time,
-    planned,
-    refuse_in_dry_run,
-)
 from app.api.request_bodies import WeedOrder
 from app.core.model.instants import rfc3339
 from app.core.model.weeding import Cause, ServiceKey, ServiceStatus
 
-router = api_router("weeders")
+router = deps.api_router("weeders")
 
 _PATH: Final = "/api/v1/weeders"
 _ONE: Final = _PATH + "/{namespace}/{service}"
@@ -36,19 +22,19 @@ _ONE: Final = _PATH + "/{namespace}/{service}"
 _PODS: Final = 2_000
 
 
-class WeederQuery(PageQuery):
+class WeederQuery(deps.PageQuery):
     """The filter of the list of services."""
 
-    namespace: Name | None = Field(None, description="Only services of this control plane.")
-    service: Name | None = Field(None, description="Only services of this name.")
+    namespace: deps.Name | None = Field(None, description="Only services of this control plane.")
+    service: deps.Name | None = Field(None, description="Only services of this name.")
     running: bool | None = Field(
         None, description="Only services that have a recovery now, or that have none."
     )
 
 
-@router.get(_PATH, dependencies=[allowed(Call.LIST)])
+@router.get(_PATH, dependencies=[deps.allowed(Call.LIST)])
 async def list_weeders(
-    weeders: LeadingWeeder, query: Annotated[WeederQuery, Query()]
+    weeders: deps.LeadingWeeder, query: Annotated[WeederQuery, Query()]
 ) -> schemas.WeederList:
     """All services that have recoveries, running or past; those with the newest first.
 
@@ -61,19 +47,19 @@ async def list_weeders(
         and query.service in {None, each.key.service}
         and query.running in {None, any(one.ended is None for one in each.recoveries)}
     ]
-    page = cut(chosen, _newest_first, "weeders", query)
+    page = deps.cut(chosen, _newest_first, "weeders", query)
     totals = accumulate(presenting.pods(each) for each in page.items)
     fitting = sum(total <= _PODS for total in totals) or 1
     if fitting < len(page.items):
-        shorter = PageQuery(limit=fitting, token=query.token)
-        page = cut(chosen, _newest_first, "weeders", shorter)
+        shorter = deps.PageQuery(limit=fitting, token=query.token)
+        page = deps.cut(chosen, _newest_first, "weeders", shorter)
     return schemas.WeederList.of(page)
 
 
-@router.get(_ONE, dependencies=[allowed(Call.READ_SHOOT)])
-async def read_weeder(weeders: LeadingWeeder, namespace: str, service: str) -> schemas.Weeder:
+@router.get(_ONE, dependencies=[deps.allowed(Call.READ_SHOOT)])
+async def read_weeder(weeders: deps.LeadingWeeder, namespace: str, service: str) -> schemas.Weeder:
     """One service with its recoveries: each pod deleted, and why others were not."""
-    return schemas.Weeder.of(known_service(weeders, ServiceKey(namespace, service)))
+    return schemas.Weeder.of(deps.known_service(weeders, ServiceKey(namespace, service)))
 
 
 _NOTHING_SAID: Final = WeedOrder()
@@ -83,7 +69,7 @@ _NOTHING_SAID: Final = WeedOrder()
     _ONE,
     status_code=202,
     response_model=schemas.Recovery,
-    dependencies=[allowed(Call.WEED)],
+    dependencies=[deps.allowed(Call.WEED)],
     responses={
         200: {"model": schemas.Changes, "description": "What would begin; nothing has begun."}
     },
@@ -91,8 +77,8 @@ _NOTHING_SAID: Final = WeedOrder()
 async def weed_now(
     request: Request,
     response: Response,
-    context: AnyContext,
-    weeders: LeadingWeeder,
+    context: deps.AnyContext,
+    weeders: deps.LeadingWeeder,
     namespace: str,
     service: str,
     body: Annotated[WeedOrder, Body()] = _NOTHING_SAID,
@@ -103,9 +89,9 @@ async def weed_now(
     """
     draft = drafted(request, "weed", namespace, body, target=service)
     key = ServiceKey(namespace, service)
-    _ = await listed_in_time(context, lambda: context.overrides.synced)
+    _ = await deps.listed_in_time(context, lambda: context.overrides.synced)
     before = None
-    for each in known_service(weeders, key).recoveries:
+    for each in deps.known_service(weeders, key).recoveries:
         if each.ended is None:  # the one that is replaced
             before = {"recovery": each.id, "cause": each.cause, "until": rfc3339(each.until)}
             break
@@ -116,15 +102,15 @@ async def weed_now(
         duration = 0.0 if policy is None else policy.watch_duration
         until = context.process.now() + duration
         after = {"cause": Cause.ASKED, "until": rfc3339(until), "despite": despite}
-        return planned(f"recovery of {key}", before, after)
-    refuse_in_dry_run(context, body)
-    author = caller_of(request).name
+        return deps.planned(f"recovery of {key}", before, after)
+    deps.refuse_in_dry_run(context, body)
+    author = deps.caller_of(request).name
     begun = weeders.weed_now(key, author=author, reason=body.reason, force=body.force)
     draft.after = {"recovery": begun.id, "force": body.force}
     response.headers["Location"] = f"{_PATH}/{namespace}/{service}"
     return schemas.Recovery.of(begun)
 
 
-def _newest_first(status: ServiceStatus) -> PageKey:
+def _newest_first(status: ServiceStatus) -> deps.PageKey:
     newest = max((each.began for each in status.recoveries), default=0.0)
-    return PageKey(-newest, str(status.key))
+    return deps.PageKey(-newest, str(status.key))

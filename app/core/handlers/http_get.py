@@ -20,17 +20,7 @@ from yarl import URL
 
 from app.core.bounded_http import AGENT, BoundedConnector, bare_session, resolved
 from app.core.bounded_tls import BoundedContext
-from app.core.handlers.runs import (
-    FOREIGN,
-    MOST_READ,
-    CannotRun,
-    HandlerRun,
-    Lookup,
-    error,
-    failure,
-    success,
-    why,
-)
+from app.core.handlers import runs
 from app.core.model.endpoints import HttpGet, Ran
 
 _MOST_FIELDS: Final = 64
@@ -49,11 +39,11 @@ _AUTOMATIC: Final = ("User-Agent", "Accept", "Accept-Encoding")
 class HttpGets:
     """Runs httpGet probes."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: runs.Lookup) -> None:
         """Opens no connection yet; needs a running event loop."""
         self._session = bare_session(
             BoundedConnector(force_close=True, resolver=_Resolver(lookup)),
-            read_bufsize=MOST_READ,
+            read_bufsize=runs.MOST_READ,
             max_headers=_MOST_FIELDS,
             skip_auto_headers=_AUTOMATIC,
         )
@@ -62,7 +52,7 @@ class HttpGets:
         self._context.check_hostname = False
         self._context.verify_mode = ssl.CERT_NONE
 
-    async def run(self, handler: HttpGet, run: HandlerRun) -> Ran:
+    async def run(self, handler: HttpGet, run: runs.HandlerRun) -> Ran:
         """Runs one probe; follows redirects to the same host.
 
         Raises:
@@ -72,31 +62,31 @@ class HttpGets:
         try:
             url = _url(handler.scheme.value.lower(), run.address.host, port, handler.path)
         except ValueError as problem:
-            raise CannotRun("its host and path do not form a valid request") from problem
+            raise runs.CannotRun("its host and path do not form a valid request") from problem
         _RUNNING.set(run)
         run.fails_if_late("no answer")
         try:
             return await self._follow(url, headers, run)
-        except FOREIGN as problem:
-            return failure(why(problem))
+        except runs.FOREIGN as problem:
+            return runs.failure(runs.why(problem))
 
     async def close(self) -> None:
         """Closes all connections."""
         await self._session.close()
 
-    async def _follow(self, url: URL, headers: CIMultiDict[str], run: HandlerRun) -> Ran:
+    async def _follow(self, url: URL, headers: CIMultiDict[str], run: runs.HandlerRun) -> Ran:
         for _ in range(_MOST_REDIRECTS):
             answer = await self._ask(url, headers, run)
             if isinstance(answer, Ran):
                 return answer
             following = _following(url, answer)
             if following is None:
-                return failure("it redirects to an invalid URL")
+                return runs.failure("it redirects to an invalid URL")
             headers = _headers_for(following, url, answer, headers)
             url = following
-        return failure(f"stopped after {_MOST_REDIRECTS} redirects")
+        return runs.failure(f"stopped after {_MOST_REDIRECTS} redirects")
 
-    async def _ask(self, url: URL, headers: CIMultiDict[str], run: HandlerRun) -> Ran | str:
+    async def _ask(self, url: URL, headers: CIMultiDict[str], run: runs.HandlerRun) -> Ran | str:
         """Sends one request; returns its result, or the Location of a redirect to follow."""
         run.fails_if_late("no answer")
         async with await self._request(url, headers) as response:
@@ -107,26 +97,23 @@ class HttpGets:
                 if following is None or following.raw_host == url.raw_host:
                     return location
             run.errs_if_late(f"HTTP {response.status}, but its body did not come")
-            left, status = MOST_READ, response.status
+            left, status = runs.MOST_READ, response.status
             try:  # leaving the rest of the body unread closes the connection
                 while left > 0 and (part := await response.content.read(left)):
                     left -= len(part)
-            except FOREIGN:
-                return error(f"HTTP {status}, but its body was cut off")
+            except runs.FOREIGN:
+                return runs.error(f"HTTP {status}, but its body was cut off")
             if status in _REDIRECTS:
-                return success(f"HTTP {status}, which is not followed")
-            return (success if status in _PASSING else failure)(f"HTTP {status}")
+                return runs.success(f"HTTP {status}, which is not followed")
+            return (runs.success if status in _PASSING else runs.failure)(f"HTTP {status}")
 
     async def _request(self, url: URL, headers: CIMultiDict[str]) -> aiohttp.ClientResponse:
         try:
             return await self._session.get(
-                url,
-                headers=headers,
-                ssl=self._context,
-                allow_redirects=False,
+                url, headers=headers, ssl=self._context, allow_redirects=False
             )
         except ValueError as problem:  # an invalid header field, or aiohttp.InvalidURL
-            raise CannotRun("its path and headers do not form a valid request") from problem
+            raise runs.CannotRun("its path and headers do not form a valid request") from problem
 
 
 @functools.lru_cache(maxsize=1024)
@@ -176,14 +163,14 @@ def _headers_for(
     return headers
 
 
-_RUNNING: Final[ContextVar[HandlerRun]] = ContextVar("run")
+_RUNNING: Final[ContextVar[runs.HandlerRun]] = ContextVar("run")
 """The run that aiohttp resolves a name for, which it cannot pass on itself."""
 
 
 class _Resolver(AbstractResolver):
     """A `Lookup` with aiohttp's interface."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: runs.Lookup) -> None:
         self._lookup = lookup
 
     async def resolve(

@@ -8,19 +8,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
-from app.core.model.keys import (
-    KEYS,
-    Complete,
-    ContainerName,
-    Count,
-    CountOrZero,
-    Secret,
-    Selector,
-    Text,
-    WrittenAs,
-    checked,
-    whole,
-)
+from app.core.model import keys
 from app.core.model.names import is_header, is_host, is_label, is_port_name
 
 
@@ -65,7 +53,7 @@ _OF_THE_CONNECTION: Final = frozenset(
 
 def _refused(message: str, text: str, secret_signs: str) -> ValueError:
     """Returns the mistake; what was found is kept back if a sign in it says that it may be a secret."""
-    return Complete(message) if {*secret_signs} & {*text} else ValueError(message)
+    return keys.Complete(message) if {*secret_signs} & {*text} else ValueError(message)
 
 
 def _port(value: object) -> object:
@@ -102,30 +90,30 @@ def _header_name(text: str) -> str:
         # People sometimes write a complete header, whose value may be a secret, in place of the name.
         raise _refused("must be letters, digits and -", text, ":")
     if text.lower() in _OF_THE_CONNECTION:
-        raise Complete(f"must not be {text}: it belongs to the connection")
+        raise keys.Complete(f"must not be {text}: it belongs to the connection")
     return text
 
 
 def _one_line(text: str) -> str:
     if _CONTROLS.search(text):
-        raise Complete("must be one line without control characters")
+        raise keys.Complete("must be one line without control characters")
     return text
 
 
 def _without_nul(text: str) -> str:
     if "\0" in text:
-        raise Complete("must not have a NUL in it")
+        raise keys.Complete("must not have a NUL in it")
     return text
 
 
 Port = int | str
 """1 to 65535, or the name of a port of the container."""
 AnyPort = Annotated[Port, BeforeValidator(_port)]
-PortNumber = Annotated[int, Strict(), whole(1, MAX_PORT)]
-Host = Annotated[Text, AfterValidator(_host)]
-OneLine = Annotated[str, Secret(), AfterValidator(_one_line)]
+PortNumber = Annotated[int, Strict(), keys.whole(1, MAX_PORT)]
+Host = Annotated[keys.Text, AfterValidator(_host)]
+OneLine = Annotated[str, keys.Secret(), AfterValidator(_one_line)]
 """Text without control characters other than tabs, which may be a secret."""
-Argument = Annotated[str, Secret(), AfterValidator(_without_nul)]
+Argument = Annotated[str, keys.Secret(), AfterValidator(_without_nul)]
 """One argument of a command, which may have several lines and be a secret."""
 _Given = Annotated[Host | None, Field(exclude=True)]
 
@@ -134,7 +122,7 @@ _Given = Annotated[Host | None, Field(exclude=True)]
 class HttpHeader:
     """A header of an HTTP probe."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
 
     name: Annotated[str, AfterValidator(_header_name)]
     value: Annotated[OneLine, Field(description="Always `[redacted]`, as it may be a secret.")] = ""
@@ -142,7 +130,7 @@ class HttpHeader:
 
 Header = Annotated[
     tuple[str, str],
-    WrittenAs(HttpHeader, lambda it: (it.name, it.value), lambda it: HttpHeader(*it)),
+    keys.WrittenAs(HttpHeader, lambda it: (it.name, it.value), lambda it: HttpHeader(*it)),
 ]
 
 
@@ -150,7 +138,7 @@ Header = Annotated[
 class HttpGet:
     """Passes with an answer of 2xx or 3xx."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
 
     port: AnyPort
     scheme: Scheme = Scheme.HTTP
@@ -164,7 +152,7 @@ class HttpGet:
 class TcpSocket:
     """Passes when a connection is made."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
 
     port: AnyPort
     host: _Given = None
@@ -175,7 +163,7 @@ class TcpSocket:
 class Grpc:
     """Passes when the standard health service answers SERVING."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
 
     port: PortNumber
     service: OneLine = ""
@@ -185,7 +173,7 @@ class Grpc:
 class Exec:
     """Passes with exit code 0; runs inside the container, without a shell."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
 
     command: Annotated[tuple[Argument, ...], Field(min_length=1)]
 
@@ -197,11 +185,11 @@ Handler = HttpGet | TcpSocket | Grpc | Exec
 class EndpointProbeSpec:
     """An endpoint probe; one of its four handlers has a value, and one of `host` and `podSelector`."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
 
     name: Annotated[
-        Text,
-        checked(
+        keys.Text,
+        keys.checked(
             is_label, "at most 63 lower case letters, digits and -, a letter or digit at both ends"
         ),
     ]
@@ -212,15 +200,15 @@ class EndpointProbeSpec:
     exec: Exec | None = None
     host: Host | None = None
     """The host to probe, which may contain `{namespace}`; None if the targets are containers."""
-    pods: Annotated[Selector | None, Field(alias="podSelector")] = None
+    pods: Annotated[keys.Selector | None, Field(alias="podSelector")] = None
     """Selects the pods whose containers are probed, in the control-plane namespace; None if the target is a host."""
-    container: ContainerName | None = None
+    container: keys.ContainerName | None = None
     """The name of the only container to probe in these pods; None for each container."""
-    initial_delay: Annotated[CountOrZero, Field(alias="initialDelaySeconds")] = 0
-    period: Annotated[Count, Field(alias="periodSeconds")] = 10
-    timeout: Annotated[Count, Field(alias="timeoutSeconds")] = 1
-    success_threshold: Count = 1
-    failure_threshold: Count = 3
+    initial_delay: Annotated[keys.CountOrZero, Field(alias="initialDelaySeconds")] = 0
+    period: Annotated[keys.Count, Field(alias="periodSeconds")] = 10
+    timeout: Annotated[keys.Count, Field(alias="timeoutSeconds")] = 1
+    success_threshold: keys.Count = 1
+    failure_threshold: keys.Count = 3
     effect: Effect = Effect.OBSERVE
 
     @property

@@ -45,10 +45,7 @@ from app.core.model.workloads import ResourceRef
 T = TypeVar("T")
 F = TypeVar("F")
 
-KEYS: Final = ConfigDict(
-    alias_generator=to_camel,
-    json_schema_serialization_defaults_required=True,
-)
+KEYS: Final = ConfigDict(alias_generator=to_camel, json_schema_serialization_defaults_required=True)
 """How pydantic names the keys of a record: as its fields, in camelCase, unless one has an alias."""
 
 MAX_WHOLE: Final = 2**31 - 1

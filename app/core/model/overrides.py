@@ -206,10 +206,7 @@ def effective(
     if not own and not everywhere and hold is None:
         return NOTHING
     return EffectiveOverrides(
-        next(iter(own), None),
-        next(iter(everywhere), None),
-        hold,
-        ordered((*own, *everywhere), now),
+        next(iter(own), None), next(iter(everywhere), None), hold, ordered((*own, *everywhere), now)
     )
 
 

@@ -6,23 +6,9 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from app.core.model import keys
 from app.core.model.endpoints import EndpointProbeSpec
 from app.core.model.instants import format_duration
-from app.core.model.keys import (
-    KEYS,
-    Complete,
-    Count,
-    CountOrZero,
-    Duration,
-    DurationOrZero,
-    Needed,
-    ObjectName,
-    PositiveShare,
-    Reference,
-    Share,
-    Switch,
-    at_most,
-)
 from app.core.model.overrides import LONGEST
 from app.core.model.shoots import Route
 from app.core.model.workloads import Direction, ResourceRef
@@ -45,12 +31,12 @@ class OnFailure(StrEnum):
 class ScalePolicy:
     """How a dependent is scaled in one direction; durations in seconds."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
     OBSOLETE: ClassVar = ("replicas",)
 
-    level: CountOrZero = 0
-    initial_delay: DurationOrZero = 0.0
-    timeout: Duration = 30.0
+    level: keys.CountOrZero = 0
+    initial_delay: keys.DurationOrZero = 0.0
+    timeout: keys.Duration = 30.0
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -65,13 +51,13 @@ _NO_DEFAULT: Any = Field(json_schema_extra=_without_default)
 class DependentPolicy:
     """A dependent."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
 
-    ref: Reference
-    scale_up: Annotated[ScalePolicy, Needed(), _NO_DEFAULT] = ScalePolicy()
-    scale_down: Annotated[ScalePolicy, Needed(), _NO_DEFAULT] = ScalePolicy()
-    optional: Switch = False
-    should_exist: Annotated[Switch | None, Field(exclude=True)] = None
+    ref: keys.Reference
+    scale_up: Annotated[ScalePolicy, keys.Needed(), _NO_DEFAULT] = ScalePolicy()
+    scale_down: Annotated[ScalePolicy, keys.Needed(), _NO_DEFAULT] = ScalePolicy()
+    optional: keys.Switch = False
+    should_exist: Annotated[keys.Switch | None, Field(exclude=True)] = None
     """The inverse of `optional`, where an older file has it; None in a policy."""
 
     def scale(self, direction: Direction) -> ScalePolicy:
@@ -82,7 +68,7 @@ def _fit_probe_interval(interval: float, info: ValidationInfo) -> float:
     most = info.data.get("probe_interval")  # None: it is wrong itself
     if most is not None and interval > most:
         allowed, found = format_duration(most), format_duration(interval)
-        raise Complete(f"must be at most probeInterval ({allowed}), not {found}")
+        raise keys.Complete(f"must be at most probeInterval ({allowed}), not {found}")
     return interval
 
 
@@ -93,44 +79,45 @@ class ProberPolicy:
     In lease mode it has `kubeconfig_secret`, in endpoint mode `internal_secret` and `external_secret`.
     """
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
     OBSOLETE: ClassVar = ("name", "namespace")
 
     kubeconfig_secret: Annotated[
-        ObjectName | None, Field(alias="kubeConfigSecretName", description="Null in endpoint mode.")
+        keys.ObjectName | None,
+        Field(alias="kubeConfigSecretName", description="Null in endpoint mode."),
     ] = None
     dependents: Annotated[
         tuple[DependentPolicy, ...],
         Field(alias="dependentResourceInfos", min_length=1),
-        Needed(),
+        keys.Needed(),
     ] = ()
-    internal_secret: Annotated[ObjectName | None, Field(alias="internalKubeConfigSecretName")] = (
-        None
-    )
+    internal_secret: Annotated[
+        keys.ObjectName | None, Field(alias="internalKubeConfigSecretName")
+    ] = None
     """Null in lease mode, as the two below."""
-    external_secret: Annotated[ObjectName | None, Field(alias="externalKubeConfigSecretName")] = (
-        None
-    )
-    probe_interval: Duration = 10.0
-    initial_delay: DurationOrZero = 30.0
-    probe_timeout: Duration = 30.0
-    jitter: Annotated[Share, Field(alias="backoffJitterFactor")] = 0.2
+    external_secret: Annotated[
+        keys.ObjectName | None, Field(alias="externalKubeConfigSecretName")
+    ] = None
+    probe_interval: keys.Duration = 10.0
+    initial_delay: keys.DurationOrZero = 30.0
+    probe_timeout: keys.Duration = 30.0
+    jitter: Annotated[keys.Share, Field(alias="backoffJitterFactor")] = 0.2
     """The next probe is due after interval × (1 + jitter × random)."""
-    grace: Annotated[Duration, Field(alias="kcmNodeMonitorGraceDuration")] = 40.0
+    grace: Annotated[keys.Duration, Field(alias="kcmNodeMonitorGraceDuration")] = 40.0
     """A grace period in the Shoot takes precedence."""
-    limit: Annotated[PositiveShare, Field(alias="nodeLeaseFailureFraction")] = 0.6
-    failure_threshold: Count = 1
-    success_threshold: Count = 3
+    limit: Annotated[keys.PositiveShare, Field(alias="nodeLeaseFailureFraction")] = 0.6
+    failure_threshold: keys.Count = 1
+    success_threshold: keys.Count = 3
     suspect_interval: Annotated[
-        Duration, Field(alias="suspectProbeInterval"), AfterValidator(_fit_probe_interval)
+        keys.Duration, Field(alias="suspectProbeInterval"), AfterValidator(_fit_probe_interval)
     ] = 5.0
     """The default is lowered to the probe interval where that is shorter (`policy_files`)."""
     max_protection: Annotated[
-        Annotated[Duration, at_most(LONGEST)] | None, Field(alias="maxProtectionDuration")
+        Annotated[keys.Duration, keys.at_most(LONGEST)] | None, Field(alias="maxProtectionDuration")
     ] = None
     """A shoot protected for this long is scaled up and held for the same time (rules 7)."""
     internal_failure_backoff: Annotated[
-        DurationOrZero | None, Field(alias="internalProbeFailureBackoffDuration")
+        keys.DurationOrZero | None, Field(alias="internalProbeFailureBackoffDuration")
     ] = 30.0
     """Of endpoint mode; the API shows null in lease mode, where it has no effect."""
     on_scale_down_failure: OnFailure = OnFailure.CONTINUE

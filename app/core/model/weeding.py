@@ -8,17 +8,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import AfterValidator, Field, WrapSerializer
 
-from app.core.model.keys import (
-    KEYS,
-    Count,
-    Duration,
-    DurationOrZero,
-    Needed,
-    Selector,
-    ServiceName,
-    Switch,
-    WrittenAs,
-)
+from app.core.model import keys
 from app.core.model.names import LabelSelector
 
 CRASH_LOOP: Final = "CrashLoopBackOff"
@@ -101,13 +91,14 @@ class SliceView:
 class PodSelectors:
     """The pods that depend on a service."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
 
-    pod_selectors: Annotated[tuple[Selector, ...], Field(min_length=1)]
+    pod_selectors: Annotated[tuple[keys.Selector, ...], Field(min_length=1)]
 
 
 _Dependants = Annotated[
-    tuple[LabelSelector, ...], WrittenAs(PodSelectors, lambda it: it.pod_selectors, PodSelectors)
+    tuple[LabelSelector, ...],
+    keys.WrittenAs(PodSelectors, lambda it: it.pod_selectors, PodSelectors),
 ]
 
 
@@ -115,20 +106,20 @@ _Dependants = Annotated[
 class WeederPolicy:
     """The effective weeder file, defaults included; durations in seconds."""
 
-    __pydantic_config__: ClassVar = KEYS
+    __pydantic_config__: ClassVar = keys.KEYS
     OBSOLETE: ClassVar = ("name", "namespace")
 
     services: Annotated[
-        Mapping[ServiceName, _Dependants],
+        Mapping[keys.ServiceName, _Dependants],
         Field(alias="servicesAndDependantSelectors", min_length=1),
-        Needed(),
+        keys.Needed(),
         AfterValidator(MappingProxyType),
         WrapSerializer(lambda services, serialize: serialize(dict(services))),
     ] = field(default_factory=lambda: MappingProxyType({}))
-    watch_duration: Duration = 300.0
-    max_deletions_per_workload: Count = 5
-    min_backoff_remaining: DurationOrZero = 10.0
-    weed_bare_pods: Switch = False
+    watch_duration: keys.Duration = 300.0
+    max_deletions_per_workload: keys.Count = 5
+    min_backoff_remaining: keys.DurationOrZero = 10.0
+    weed_bare_pods: keys.Switch = False
 
 
 class ServiceKey(NamedTuple):

@@ -52,9 +52,9 @@ _NAMED: Final = 1_800
 _PEERS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attempt:
-    """A request that would change something, and its answer."""
+    """A request that would change something, and its answer; filled while the request is handled."""
 
     request: str
     """The id of the request, which the answer carries as `X-Request-Id`."""
@@ -62,7 +62,7 @@ class Attempt:
     path: str
     peer: str
     """The address of the client."""
-    status: int | None
+    status: int | None = None
     """None if the process ended before it answered."""
     problem: str | None = None
     """The `type` of the problem in the answer; None if the change was performed."""
@@ -74,6 +74,7 @@ class Attempt:
     """Such as `pause` or `scale`; empty if the request was refused before that was known."""
     namespace: str | None = None
     target: str | None = None
+    """The part of the shoot: `Deployment/kube-controller-manager`, an operation, a service."""
     reason: str | None = None
     """The reason that the caller gave."""
     before: Any = None

@@ -9,19 +9,7 @@ from app.core.model.endpoints import ProbeOutcome
 from app.core.model.policy import Loop, ProberPolicy
 from app.core.model.probing import ProbeResult, RequestKind
 from app.core.model.workloads import Direction
-from app.core.reporting.notices import (
-    EndpointWorkerFailed,
-    Notice,
-    PodJudged,
-    Probed,
-    ProtectionAbandoned,
-    ProtectionBegan,
-    RecoveryFailed,
-    ResourceScaled,
-    RunnerFailed,
-    ScalingRunBegan,
-    ScalingRunEnded,
-)
+from app.core.reporting import notices
 
 Series = tuple[str, str]
 """A namespace and the value of one more label."""
@@ -66,27 +54,27 @@ class Metering:
         """The shoots whose outage has been measured."""
         self.shoots = ShootCounts()
 
-    def note(self, notice: Notice) -> None:
+    def note(self, notice: notices.Notice) -> None:
         """Counts `notice`."""
         metrics = self._metrics
         match notice:
-            case Probed():
+            case notices.Probed():
                 self._count_probe(notice)
-            case ScalingRunBegan():
+            case notices.ScalingRunBegan():
                 self._run_began(notice)
-            case ScalingRunEnded():
+            case notices.ScalingRunEnded():
                 self._run_ended(notice)
-            case ResourceScaled():
+            case notices.ResourceScaled():
                 self._count_resource(notice)
-            case ProtectionBegan():
+            case notices.ProtectionBegan():
                 metrics.meltdowns.inc()
-            case ProtectionAbandoned():
+            case notices.ProtectionAbandoned():
                 metrics.abandoned.inc()
-            case RunnerFailed() | EndpointWorkerFailed():
+            case notices.RunnerFailed() | notices.EndpointWorkerFailed():
                 metrics.runner_failures.labels(Loop.PROBER).inc()
-            case RecoveryFailed():
+            case notices.RecoveryFailed():
                 metrics.runner_failures.labels(Loop.WEEDER).inc()
-            case PodJudged():
+            case notices.PodJudged():
                 metrics.weeder_deletions.labels(notice.service, notice.result).inc()
             case _:
                 return
@@ -97,7 +85,7 @@ class Metering:
         self._detected = {each for each in self._detected if each in namespaces}
         self._descents = {k: v for k, v in self._descents.items() if k in namespaces}
 
-    def _count_probe(self, notice: Probed) -> None:
+    def _count_probe(self, notice: notices.Probed) -> None:
         namespace = notice.namespace
         for probe, result in notice.probes.items():
             self._metrics.probes.labels(probe, result).inc()
@@ -116,13 +104,13 @@ class Metering:
         if descent is not None and not descent.looked:
             descent.looked, descent.known_since = True, notice.known_since
 
-    def _run_began(self, notice: ScalingRunBegan) -> None:
+    def _run_began(self, notice: notices.ScalingRunBegan) -> None:
         if notice.direction is Direction.DOWN:
             self._descents[notice.namespace] = _Descent()
         if self._metrics.per_shoot:
             self.shoots.scale_attempts[notice.namespace, notice.direction] += 1
 
-    def _run_ended(self, notice: ScalingRunEnded) -> None:
+    def _run_ended(self, notice: notices.ScalingRunEnded) -> None:
         self._metrics.scale_duration.labels(notice.direction).observe(notice.seconds)
         if notice.direction is not Direction.DOWN:
             return
@@ -133,7 +121,7 @@ class Metering:
             self._detected.add(namespace)
             self._metrics.detection.observe(max(requested - known, 0.0))
 
-    def _count_resource(self, notice: ResourceScaled) -> None:
+    def _count_resource(self, notice: notices.ResourceScaled) -> None:
         direction, resource = notice.direction, str(notice.resource)
         labels = direction, resource, notice.result, notice.trigger
         self._metrics.scale_operations.labels(*labels).inc()

@@ -28,14 +28,11 @@ _NETWORK: Final = 64
 @lru_cache(maxsize=1_024)
 def peer_of(host: str) -> str:
     """Returns the peer that a connection from this address is counted for."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
+    address = _parsed(host)
+    if address is None:
         return host[:100]
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, _NETWORK), strict=False))
 
 
@@ -186,12 +183,17 @@ class Proxies:
 
 
 def _address(text: str) -> _Address | None:
-    """Parses an address as proxies write it: possibly with a port, IPv6 in brackets, IPv4 mapped to IPv6."""
+    """Parses an address as proxies write it: possibly with a port, IPv6 in brackets."""
     host = text
     if text.startswith("["):
         host = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         host = text.partition(":")[0]
+    return _parsed(host)
+
+
+def _parsed(host: str) -> _Address | None:
+    """Parses an address, whose zone does not count; IPv4 that is mapped to IPv6 is IPv4."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

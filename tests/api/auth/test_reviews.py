@@ -10,11 +10,12 @@ from functools import partial
 import pytest
 
 from app.api.auth.budgets import Reputation
-from app.api.auth.reviews import FEATURE, REST, ReviewService, Trust
+from app.api.auth.reviews import REST, ReviewService, Trust
 from app.api.problems import Problem
 from app.core import errors
 from app.core.clock import Clock
 from app.core.model.callers import AUDIENCE, Access, Caller
+from app.core.ports import REVIEW_FEATURE
 from tests.api.auth.conftest import ALICE, BOB, FakeReviewer
 
 READ = Access("get", "shoots", "shoot--a--b")
@@ -233,7 +234,7 @@ async def test_where_we_may_not_ask_every_call_is_refused_and_it_is_said_why(
 
 
 def off(metrics):
-    return metrics.registry.get_sample_value("dwd_feature_off", {"feature": FEATURE})
+    return metrics.registry.get_sample_value("dwd_feature_off", {"feature": REVIEW_FEATURE})
 
 
 async def test_what_is_forbidden_is_not_asked_again_for_ten_seconds(reviews, reviewer):
@@ -278,8 +279,8 @@ async def test_a_right_that_is_granted_later_is_noticed(reviews, reviewer, metri
     await asyncio.sleep(10.1)
     assert await alice(reviews) == ALICE
     assert [(each["log_level"], each["feature"]) for each in lines] == [
-        ("error", FEATURE),
-        ("info", FEATURE),
+        ("error", REVIEW_FEATURE),
+        ("info", REVIEW_FEATURE),
     ]
     assert (reviews.off, off(metrics)) == (None, 0)
 
