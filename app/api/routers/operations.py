@@ -4,7 +4,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field
 
 from app.api import presenting, schemas
 from app.api.auditing import drafted
@@ -107,11 +106,12 @@ async def scale_shoot(
 class OperationQuery(PageQuery):
     """The filter of the list of scaling runs."""
 
-    namespace: Name | None = Field(None, description="Only scaling runs of this shoot.")
-    trigger: Trigger | None = Field(None, description="Only automatic ones, or manual ones.")
-    running: bool | None = Field(
-        None, description="Only scaling runs that are under way, or that have ended."
-    )
+    namespace: Name | None = None
+    """Only scaling runs of this shoot."""
+    trigger: Trigger | None = None
+    """Only automatic ones, or manual ones."""
+    running: bool | None = None
+    """Only scaling runs that are under way, or that have ended."""
 
 
 @router.get(_PATH, dependencies=[allowed(Call.LIST)])
