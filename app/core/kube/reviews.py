@@ -183,7 +183,7 @@ class AccessReviewer:
             "namespace": permission.namespace,
         }
         spec = {"resourceAttributes": _without_empty(attributes)}
-        request = _request(SELF_REVIEWS, "SelfSubjectAccessReview", spec, WITHIN)
+        request = _request(SELF_REVIEWS, spec, WITHIN)
         return (await self._api.call(request, _self_review)).allowed
 
 
@@ -210,7 +210,7 @@ class Reviewer:
         if not token:
             return None  # a server would answer 400
         spec = {"token": token} | ({} if audience is None else {"audiences": [audience]})
-        request = _request(TOKEN_REVIEWS, "TokenReview", spec, REVIEWED_WITHIN)
+        request = _request(TOKEN_REVIEWS, spec, REVIEWED_WITHIN)
         status = await self._review(request, _token_review)
         # a server without support for audiences omits them, so what it says of a token is of no use
         made_for = audience is None or audience in (status.audiences or ())
@@ -238,7 +238,7 @@ class Reviewer:
             "extra": caller.extra,
         }
         spec = _without_empty(user) | _attributes(access)
-        request = _request(ACCESS_REVIEWS, "SubjectAccessReview", spec, REVIEWED_WITHIN)
+        request = _request(ACCESS_REVIEWS, spec, REVIEWED_WITHIN)
         status = await self._review(request, _access_review)
         return status.allowed and not status.denied
 
@@ -255,10 +255,8 @@ class Reviewer:
             raise Unreachable(text) from late
 
 
-def _request(
-    resource: ApiResource, kind: str, spec: Mapping[str, Any], within: float
-) -> ApiRequest:
-    body = {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec}
+def _request(resource: ApiResource, spec: Mapping[str, Any], within: float) -> ApiRequest:
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
     secret = resource is TOKEN_REVIEWS
     return resource.request("create", within=within, body=body, secret=secret, most=_MOST)
 
