@@ -306,8 +306,7 @@ class Reflector(Generic[T]):
         """Lists and watches until it is cancelled.
 
         Raises:
-            Unauthorized: a source that is `short_lived` was refused repeatedly.
-            Forbidden: as above.
+            Forbidden: a source that is `short_lived` was refused repeatedly, or our credentials were not accepted.
         """
         in_a_row = ConsecutiveFailures()
         while True:
@@ -318,7 +317,7 @@ class Reflector(Generic[T]):
             if error is not None or failures:
                 self._record_failure(error, failures)
             if error is not None and self._source.short_lived and _refused(error, failures):
-                raise error
+                raise Forbidden(str(error), status=error.status) from error
             await self._clock.sleep(self._pause(error, failures))
 
     async def _once(self) -> ClusterError | None:
