@@ -14,7 +14,7 @@ from app.core.kube.connections import RequestedRight
 from app.core.kube.decoding import envelope
 from app.core.kube.decoding import overrides as codec
 from app.core.kube.reflector import ObjectKey, Reflector, troubles
-from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource, source_of
+from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource
 from app.core.kube.seed_api import URGENT_WITHIN, Budget, SeedApi, or_none
 from app.core.model.overrides import Pause, ScaleRequest
 from app.core.ports import Starting, WatchState
@@ -43,7 +43,7 @@ class Kind(Generic[T]):
     @property
     def source(self) -> WatchSource[T]:
         """The source of the objects of all namespaces: without the kind there is none of it."""
-        return source_of(
+        return WatchSource(
             self.resource,
             self.decode,
             complaint=lambda found: found.problem,
@@ -245,9 +245,9 @@ class CustomObjects(Generic[T]):
         state = self._reflector.state
         if self.off is not None or not state.synced or not state.stale(self._clock.now()):
             return
-        path, before = self._kind.resource.path(namespace), tuple(self.of(namespace).values())
+        before = tuple(self.of(namespace).values())
         send = partial(self._api.call, budget=Budget.URGENT if urgent else Budget.NORMAL)
-        found = await self._reflector.read(path, namespace, send=send, within=URGENT_WITHIN)
+        found = await self._reflector.read(namespace, send=send, within=URGENT_WITHIN)
         for known in before:  # what came meanwhile need not be in it
             if (namespace, known.id.name) not in found:
                 self._learn(known, gone=True)

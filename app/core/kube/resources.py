@@ -5,7 +5,8 @@ so that RBAC can restrict it to that name.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -163,13 +164,12 @@ MOST_PAGE: Final = 4 * MIB
 class WatchSource(Generic[T]):
     """Which objects a reflector copies, and how it decodes them."""
 
-    label: str
-    """Name of the watch in metrics and log."""
-    kind: str
-    resource: str
-    path: Callable[[], Awaitable[str]]
-    """Returns the URL path of the collection; may have to ask the discovery API for it."""
+    resource: ApiResource
     decode: Callable[[envelope.Raw], T]
+    label: str = ""
+    """Name of the watch in metrics and log; empty for the plural of the resource."""
+    discover: Callable[[], Awaitable[ApiResource]] | None = None
+    """Returns how the resource is served, if that is not known; until then messages have its kind for a plural."""
     complaint: Callable[[T], str | None] = lambda _: None
     """Returns which part of a decoded object could not be understood, if any."""
     name: str = ""
@@ -177,7 +177,7 @@ class WatchSource(Generic[T]):
     selector: str = ""
     """Restricts the copy to objects that match this `labelSelector`."""
     where: str = ""
-    """The namespace that `path` is limited to; empty for all."""
+    """The namespace that the copy is limited to; empty for all."""
     page: int = 500
     most: int = MOST_PAGE
     """Maximum size of a page in bytes."""
@@ -196,6 +196,11 @@ class WatchSource(Generic[T]):
     """Whether the objects are gone once the seed persistently answers that it does not serve their kind."""
     accept: str = JSON
     """The media type that is asked for."""
+
+    async def path(self, namespace: str = "") -> str:
+        """Returns the URL path of the objects of a namespace, by default of all that are watched."""
+        resource = self.resource if self.discover is None else await self.discover()
+        return resource.path(namespace or self.where)
 
     @property
     def selection(self) -> dict[str, str]:
@@ -240,7 +245,7 @@ async def pages(
             params |= {"continue": continues}
         accept = METADATA_LIST if alone else source.accept
         request = ApiRequest(asked, path, within, params, most=source.most, accept=accept)
-        read = envelope.raw_page("PartialObjectMetadata" if alone else source.kind)
+        read = envelope.raw_page("PartialObjectMetadata" if alone else source.resource.kind)
         try:
             page = await send(request, read)
         except LimitExceeded as error:
@@ -266,26 +271,9 @@ PROBED_POD_PAGE: Final = 250
 """For the pods of all control planes together, which fill many pages."""
 
 
-def source_of(
-    resource: ApiResource,
-    decode: Callable[[envelope.Raw], T],
-    label: str = "",
-    where: str = "",
-    **more: Any,  # noqa: ANN401 - the other fields of `WatchSource`
-) -> WatchSource[T]:
-    """Returns the source of the objects of a known kind, by default of all namespaces, under its plural as label."""
-
-    async def path() -> str:
-        return resource.path(where)
-
-    plural = resource.plural
-    named = (label or plural, more.pop("kind", resource.kind), plural)
-    return WatchSource(*named, path, decode, where=where, **more)
-
-
 def clusters() -> WatchSource[ClusterView]:
     """Returns the source of all Clusters."""
-    return source_of(
+    return WatchSource(
         CLUSTERS,
         seed_objects.cluster,
         complaint=lambda view: view.shoot.reason if isinstance(view.shoot, Undecodable) else None,
@@ -295,29 +283,24 @@ def clusters() -> WatchSource[ClusterView]:
 
 def machines() -> WatchSource[MachineView]:
     """Returns the source of the Machines of all control-plane namespaces."""
-    return source_of(MACHINES, seed_objects.machine)
+    return WatchSource(MACHINES, seed_objects.machine)
 
 
 def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]:
     """Returns the source of the Secrets of this name, whose kubeconfigs belong to this route."""
     label = "secrets" if route is Route.INTERNAL else f"{route}-secrets"
-    return source_of(SECRETS, seed_objects.secret_of(route), label, name=name)
+    return WatchSource(SECRETS, seed_objects.secret_of(route), label, name=name)
 
 
 def dependent(
     ref: ResourceRef, resources: Resources, *, optional: bool = False
 ) -> WatchSource[WorkloadView]:
     """Returns the source of the dependents of this kind and name; its path may have to be discovered."""
-
-    async def path() -> str:
-        return (await resources.find(ref)).path()
-
     return WatchSource(
-        str(ref),
-        ref.kind,
-        ref.kind,
-        path,
+        replace(assumed(ref), plural=ref.kind),
         seed_objects.workload(ref),
+        str(ref),
+        partial(resources.find, ref),
         name=ref.name,
         may_be_unserved=optional,
     )
@@ -327,12 +310,12 @@ def slices(services: Collection[str]) -> WatchSource[SliceView]:
     """Returns the source of the EndpointSlices of services with these names, in all namespaces."""
     of_services = Requirement(pod_objects.SERVICE_LABEL, Operator.IN, frozenset(services))
     decode = pod_objects.endpoint_slice
-    return source_of(ENDPOINT_SLICES, decode, selector=str(of_services), lists_when_stale=True)
+    return WatchSource(ENDPOINT_SLICES, decode, selector=str(of_services), lists_when_stale=True)
 
 
 def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]:
     """Returns the source of the pods of a namespace that match `selector` (None: all), for the time of a recovery."""
-    return source_of(
+    return WatchSource(
         PODS,
         pod_objects.pod,
         where=namespace,
@@ -344,13 +327,13 @@ def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]
 
 def metadata(resource: ApiResource) -> WatchSource[tuple[str, str] | None]:
     """Returns the source of the metadata of all objects of a kind; of protected ones their namespace and name."""
-    decode = name_if_protected
-    return source_of(resource, decode, kind="PartialObjectMetadata", accept=METADATA_LIST)
+    listed = replace(resource, kind="PartialObjectMetadata")
+    return WatchSource(listed, name_if_protected, accept=METADATA_LIST)
 
 
 def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
     """Returns the source of the pods that match `selector` in all namespaces."""
-    return source_of(
+    return WatchSource(
         PODS,
         pod_objects.probed_pod,
         f"pods {selector}".rstrip(),
