@@ -158,13 +158,13 @@ class ClientSettings(CommandSettings):
 
 
 class ShootsSettings(ClientSettings):
-    """The flags of `dwd shoots`."""
+    """The flags of `dwd shoots`.
+
+    Lists the shoots, worst first; with the control-plane namespace of one, all that is known about it.
+    """
 
     has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd shoots [NAME] [flags]"
-    about: ClassVar[str] = (
-        "Lists the shoots, worst first; with the control-plane namespace of one, all that is known about it."
-    )
 
     nodes: _Switch = False
     """Show its nodes too: which of them count, and the state of their leases. With NAME."""
@@ -206,12 +206,12 @@ class _OneOrAllSettings(ClientSettings):
 
 
 class PauseSettings(_OneOrAllSettings):
-    """The flags of `dwd pause`."""
+    """The flags of `dwd pause`.
+
+    Pauses one shoot or all: probing continues, but nothing is scaled or weeded (see --scope).
+    """
 
     line: ClassVar[str] = "dwd pause NAME|--all --reason TEXT [flags]"
-    about: ClassVar[str] = (
-        "Pauses one shoot or all: probing continues, but nothing is scaled or weeded (see --scope)."
-    )
 
     reason: _Reason
     """The reason, for others to read."""
@@ -224,13 +224,13 @@ class PauseSettings(_OneOrAllSettings):
 
 
 class ResumeSettings(_OneOrAllSettings):
-    """The flags of `dwd resume`."""
+    """The flags of `dwd resume`.
+
+    Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold of a
+    shoot.
+    """
 
     line: ClassVar[str] = "dwd resume NAME|--all [flags]"
-    about: ClassVar[str] = (
-        "Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold "
-        "of a shoot."
-    )
 
     reason: _OptionalReason = None
     """The reason, for the audit."""
@@ -249,13 +249,13 @@ class ResumeSettings(_OneOrAllSettings):
 
 
 class IgnoreSettings(ClientSettings):
-    """The flags of `dwd ignore`."""
+    """The flags of `dwd ignore`.
+
+    Excludes one resource of a shoot from scaling until dwd unignore: sets its annotation ignore-scaling. RESOURCE is
+    KIND/NAME, or NAME if only one kind has it.
+    """
 
     line: ClassVar[str] = "dwd ignore NAME RESOURCE --reason TEXT [flags]"
-    about: ClassVar[str] = (
-        "Excludes one resource of a shoot from scaling until dwd unignore: sets its "
-        "annotation ignore-scaling. RESOURCE is KIND/NAME, or NAME if only one kind has it."
-    )
 
     reason: _Reason
     """The reason, for the audit and an Event."""
@@ -264,26 +264,26 @@ class IgnoreSettings(ClientSettings):
 
 
 class UnignoreSettings(ClientSettings):
-    """The flags of `dwd unignore`."""
+    """The flags of `dwd unignore`.
+
+    Includes one resource of a shoot in scaling again: removes its annotation ignore-scaling. RESOURCE is KIND/NAME, or
+    NAME if only one kind has it.
+    """
 
     line: ClassVar[str] = "dwd unignore NAME RESOURCE [flags]"
-    about: ClassVar[str] = (
-        "Includes one resource of a shoot in scaling again: removes its annotation ignore-scaling. RESOURCE is "
-        "KIND/NAME, or NAME if only one kind has it."
-    )
 
     reason: _OptionalReason = None
     """The reason, for the audit and an Event."""
 
 
 class ScaleSettings(ClientSettings):
-    """The flags of `dwd scale`."""
+    """The flags of `dwd scale`.
+
+    Scales the controllers of a shoot by hand, level by level, and holds the automatic verdicts back for a while.
+    """
 
     has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd scale up|down NAME --reason TEXT [flags]"
-    about: ClassVar[str] = (
-        "Scales the controllers of a shoot by hand, level by level, and holds the automatic verdicts back for a while."
-    )
 
     reason: _Reason
     """The reason, for others to read."""
@@ -308,23 +308,25 @@ class ScaleSettings(ClientSettings):
 
 
 class ProbeSettings(ClientSettings):
-    """The flags of `dwd probe`."""
+    """The flags of `dwd probe`.
+
+    Probes a shoot now.
+    """
 
     line: ClassVar[str] = "dwd probe NAME [flags]"
-    about: ClassVar[str] = "Probes a shoot now."
 
     reason: _OptionalReason = None
     """The reason, for the audit."""
 
 
 class WeedSettings(ClientSettings):
-    """The flags of `dwd weed`."""
+    """The flags of `dwd weed`.
+
+    Restarts the pods of a shoot's control plane that depend on a service and wait in CrashLoopBackOff, by the same
+    rules as when the service comes back.
+    """
 
     line: ClassVar[str] = "dwd weed NAME SERVICE [flags]"
-    about: ClassVar[str] = (
-        "Restarts the pods of a shoot's control plane that depend on a service and wait in CrashLoopBackOff, by the "
-        "same rules as when the service comes back."
-    )
 
     reason: _OptionalReason = None
     """The reason, for the audit."""
@@ -333,14 +335,14 @@ class WeedSettings(ClientSettings):
 
 
 class WeedersSettings(ClientSettings):
-    """The flags of `dwd weeders`."""
+    """The flags of `dwd weeders`.
+
+    Lists the services that came back, those with the newest recovery first; with NAME those of one control plane, with
+    SERVICE each pod that was deleted, and why others were not.
+    """
 
     has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd weeders [NAME [SERVICE]] [flags]"
-    about: ClassVar[str] = (
-        "Lists the services that came back, those with the newest recovery first; with NAME those of one control "
-        "plane, with SERVICE each pod that was deleted, and why others were not."
-    )
 
     running: _Switch = False
     """Only services that have a recovery now."""
@@ -354,48 +356,48 @@ class WeedersSettings(ClientSettings):
 
 
 class StatusSettings(ClientSettings):
-    """The flags of `dwd status`."""
+    """The flags of `dwd status`.
+
+    Shows the process that answers: its version, who leads, how many shoots are in each state, and what needs attention:
+    features that are off, rights that are missing, warnings.
+    """
 
     line: ClassVar[str] = "dwd status [flags]"
-    about: ClassVar[str] = (
-        "Shows the process that answers: its version, who leads, how many shoots are in each state, and "
-        "what needs attention: features that are off, rights that are missing, warnings."
-    )
 
 
 class AuditSettings(ClientSettings):
-    """The flags of `dwd audit`."""
+    """The flags of `dwd audit`.
+
+    Lists the attempts to change something through the process that answers: who, what, when, why, and the outcome,
+    newest first; with NAME only those on one shoot.
+    """
 
     line: ClassVar[str] = "dwd audit [NAME] [flags]"
-    about: ClassVar[str] = (
-        "Lists the attempts to change something through the process that answers: who, what, when, why, and the "
-        "outcome, newest first; with NAME only those on one shoot."
-    )
 
     caller: Annotated[str | None, AsText("CALLER"), FlagOnly()] = None
     """Only attempts of this caller."""
 
 
 class ConfigSettings(ClientSettings):
-    """The flags of `dwd config`."""
+    """The flags of `dwd config`.
+
+    Shows what the process that answers is configured to do: its flags and its files, with all defaults.
+    """
 
     line: ClassVar[str] = "dwd config [flags]"
-    about: ClassVar[str] = (
-        "Shows what the process that answers is configured to do: its flags and its files, with all defaults."
-    )
 
     log_level: Annotated[LogLevel | None, values.LOG_LEVEL, FlagOnly()] = None
     """Instead, set the level at which it logs until its next start."""
 
 
 class PageSettings(ClientSettings):
-    """The flags of `dwd page`."""
+    """The flags of `dwd page`.
+
+    Opens the page of the watchdog in your browser, until Ctrl-C: a proxy on 127.0.0.1, for that browser alone, adds the
+    token, follows the leader, and mends the way when it breaks.
+    """
 
     line: ClassVar[str] = "dwd page [flags]"
-    about: ClassVar[str] = (
-        "Opens the page of the watchdog in your browser, until Ctrl-C: a proxy on 127.0.0.1, for that browser alone, "
-        "adds the token, follows the leader, and mends the way when it breaks."
-    )
 
     port: Annotated[int, AsText("PORT", values.local_port), FlagOnly()] = 0
     """The port of the proxy on 127.0.0.1; 0: any that is free."""
@@ -404,22 +406,22 @@ class PageSettings(ClientSettings):
 
 
 class EventsSettings(ClientSettings):
-    """The flags of `dwd events`."""
+    """The flags of `dwd events`.
+
+    Follows what changes, in all shoots or in one, until Ctrl-C; resumes after a broken connection.
+    """
 
     line: ClassVar[str] = "dwd events [NAME] [flags]"
-    about: ClassVar[str] = (
-        "Follows what changes, in all shoots or in one, until Ctrl-C; resumes after a broken connection."
-    )
 
 
 class OperationsSettings(ClientSettings):
-    """The flags of `dwd operations`."""
+    """The flags of `dwd operations`.
+
+    Lists the scaling runs, manual and automatic ones, newest first; with the id of one, step by step.
+    """
 
     has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd operations [ID] [flags]"
-    about: ClassVar[str] = (
-        "Lists the scaling runs, manual and automatic ones, newest first; with the id of one, step by step."
-    )
 
     cancel: _Switch = False
     """Cancel it between two steps; its hold ends. With ID, and only a manual one."""
@@ -438,13 +440,13 @@ class OperationsSettings(ClientSettings):
 
 
 class ApiCommandSettings(ClientSettings):
-    """The flags of `dwd api`."""
+    """The flags of `dwd api`.
+
+    Sends any request to the API and prints the answer. PATH is as in the API's pages, with or without /api/v1/: shoots,
+    'audit?limit=5', /api/v1/status.
+    """
 
     line: ClassVar[str] = "dwd api PATH [flags]"
-    about: ClassVar[str] = (
-        "Sends any request to the API and prints the answer. PATH is as in the API's pages, with or without "
-        "/api/v1/: shoots, 'audit?limit=5', /api/v1/status."
-    )
 
     method: Annotated[
         HttpMethod | None,

@@ -300,13 +300,13 @@ class WeederOptions(SeedSettings):
 
 
 class ProberSettings(ProberOptions):
-    """The flags of `dwd prober`."""
+    """The flags of `dwd prober`.
+
+    Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API server, and
+    back.
+    """
 
     line: ClassVar[str] = "dwd prober --config-file FILE [flags]"
-    about: ClassVar[str] = (
-        "Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API "
-        "server, and back."
-    )
 
     config_file: values.File
     """The prober file (YAML)."""
@@ -315,13 +315,13 @@ class ProberSettings(ProberOptions):
 
 
 class WeederSettings(WeederOptions):
-    """The flags of `dwd weeder`."""
+    """The flags of `dwd weeder`.
+
+    Watches the services of a seed's control planes. When one is ready again, it deletes the pods that depend on it and
+    wait in CrashLoopBackOff, so that they start at once.
+    """
 
     line: ClassVar[str] = "dwd weeder --config-file FILE [flags]"
-    about: ClassVar[str] = (
-        "Watches the services of a seed's control planes. When one is ready again, it deletes the pods that depend on "
-        "it and wait in CrashLoopBackOff, so that they start at once."
-    )
 
     config_file: values.File
     """The weeder file (YAML)."""
@@ -330,12 +330,12 @@ class WeederSettings(WeederOptions):
 
 
 class ServeSettings(WeederOptions, ProberOptions):
-    """The flags of `dwd serve`, which runs both loops."""
+    """The flags of `dwd serve`, which runs both loops.
+
+    Runs the prober and the weeder in one process. It weeds only while it leads as prober, too.
+    """
 
     line: ClassVar[str] = "dwd serve --prober-config-file FILE --weeder-config-file FILE [flags]"
-    about: ClassVar[str] = (
-        "Runs the prober and the weeder in one process. It weeds only while it leads as prober, too."
-    )
 
     prober_config_file: values.File
     """The prober file (YAML)."""
@@ -347,13 +347,13 @@ class ServeSettings(WeederOptions, ProberOptions):
 
 
 class DemoSettings(ServiceSettings):
-    """The flags of `dwd demo`, whose defaults suit a terminal; everything stays on the machine."""
+    """The flags of `dwd demo`, whose defaults suit a terminal; everything stays on the machine.
+
+    Runs the prober and the weeder on a simulated seed, plays outages there, and shows their effect on the shoots, with
+    the watchdog and without it.
+    """
 
     line: ClassVar[str] = "dwd demo [flags]"
-    about: ClassVar[str] = (
-        "Runs the prober and the weeder on a simulated seed, plays outages there, and shows their effect "
-        "on the shoots, with the watchdog and without it."
-    )
 
     log_format: Annotated[LogFormat, values.choice(LogFormat)] = LogFormat.CONSOLE
     """json is for collectors, console for people."""
@@ -381,12 +381,12 @@ class DemoSettings(ServiceSettings):
 
 
 class CheckConfigSettings(CommandSettings):
-    """The flags of `dwd check-config`."""
+    """The flags of `dwd check-config`.
+
+    Checks prober and weeder files offline: prints all mistakes with path and line, and questionable settings.
+    """
 
     line: ClassVar[str] = "dwd check-config [flags] FILE…"
-    about: ClassVar[str] = (
-        "Checks prober and weeder files offline: prints all mistakes with path and line, and questionable settings."
-    )
 
     kind: Annotated[FileKind | None, values.choice(FileKind)] = None
     """The kind of the files; by default, one with servicesAndDependantSelectors or watchDuration is the weeder's."""
@@ -402,10 +402,12 @@ class CheckConfigSettings(CommandSettings):
 
 
 class VersionSettings(CommandSettings):
-    """`dwd version` has no flags."""
+    """`dwd version` has no flags.
+
+    Prints version, Python and platform.
+    """
 
     line: ClassVar[str] = "dwd version"
-    about: ClassVar[str] = "Prints version, Python and platform."
 
 
 class Shell(StrEnum):
@@ -417,13 +419,13 @@ class Shell(StrEnum):
 
 
 class CompletionSettings(CommandSettings):
-    """`dwd completion` has no flags."""
+    """`dwd completion` has no flags.
+
+    Prints a script that completes command lines of dwd in your shell, names of shoots included: source <(dwd completion
+    bash), or dwd completion fish | source.
+    """
 
     line: ClassVar[str] = "dwd completion bash|zsh|fish"
-    about: ClassVar[str] = (
-        "Prints a script that completes command lines of dwd in your shell, names of shoots included: "
-        "source <(dwd completion bash), or dwd completion fish | source."
-    )
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
