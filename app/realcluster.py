@@ -24,7 +24,6 @@ from app.core.kube.leader_slice import ApiEndpoint, LeaderAddress, LeaderAddress
 from app.core.kube.pods import ContainerExec, ProbedPods
 from app.core.kube.resources import ApiResource, assumed
 from app.core.kube.reviews import (
-    AccessReviewer,
     Reviewer,
     permissions_needed,
     process_permissions,
@@ -229,6 +228,7 @@ class RealCluster:
             parts = (*(each.needed for each in self._parts), self._needed)
             return tuple(dict.fromkeys([each for part in parts if part for each in await part()]))
 
+        reviewer = Reviewer(self._api)
         return Cluster(
             prober=self._prober,
             weeder=self._weeder,
@@ -239,8 +239,8 @@ class RealCluster:
             pauses=self._pauses,
             requests=None if self._prober is None else self._requests,
             leader=self._leader,
-            reviewer=Reviewer(self._api),
-            rights=Rights(AccessReviewer(self._api), needed),
+            reviewer=reviewer,
+            rights=Rights(reviewer, needed),
             events=self._api.create_event,
             troubles=self._troubles,
             close=self.close,

@@ -358,14 +358,12 @@ _MAX_TOKEN: Final = 1_024
 class PageQuery(BaseModel):
     """The part of a list that is asked for; base of the queries of all lists."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, use_attribute_docstrings=True)
 
-    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = Field(
-        DEFAULT_LIMIT, description="The most items to return."
-    )
-    token: str | None = Field(
-        None, alias="continue", description="`metadata.continue` of the page before this one."
-    )
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
+    """The most items to return."""
+    token: str | None = Field(None, alias="continue")
+    """`metadata.continue` of the page before this one."""
 
 
 class PageKey(NamedTuple):

@@ -7,13 +7,9 @@ names of calls and schemas are a contract. `docs/openapi.json` is a copy, which 
 The example of an answer is that of its schema, whose values stand at the fields; `ANSWERS` has those that say more.
 """
 
-import ast
-import inspect
 import re
-import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import pairwise
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -26,6 +22,7 @@ from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import MEDIA_TYPE, ProblemType
 from app.api.routers.status import Config
 from app.api.schemas import ProblemDetails
+from app.core.docstrings import described
 
 # Problems: one description and one example for each status.
 
@@ -206,36 +203,11 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
 
 
 def build(base: type[schemas.Schema] = schemas.Schema) -> None:
-    """Build the validators of all schemas, their fields described; a server does so before its event loop runs.
-
-    pydantic itself would read the docstring below a field when the class is made (`use_attribute_docstrings`): in each
-    `dwd`, which has no use for them and would start 0.1 s later.
-    """
+    """Build the validators of all schemas, their fields described; a server does so before its event loop runs."""
     for kind in base.__subclasses__():
-        for name, field in kind.model_fields.items():
-            said = (
-                _docstrings(each.__module__).get((each.__name__, name)) for each in kind.__mro__
-            )
-            field.description = field.description or next(filter(None, said), None)
+        described(kind)
         kind.model_rebuild()
         build(kind)
-
-
-@cache
-def _docstrings(module: str) -> Mapping[tuple[str, str], str]:
-    """The docstrings below fields, by class and field."""
-    if not module.startswith("app."):
-        return {}
-    found = {}
-    for kind in ast.parse(inspect.getsource(sys.modules[module])).body:
-        if isinstance(kind, ast.ClassDef):
-            for field, below in pairwise(kind.body):
-                match field, below:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(said))):
-                        found[kind.name, name] = inspect.cleandoc(said)
-                    case _:
-                        pass
-    return found
 
 
 # The document.

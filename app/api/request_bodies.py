@@ -78,7 +78,9 @@ class Order(BaseModel):
     A field has its name of the contract only: `dryRun`, not `dry_run`.
     """
 
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="forbid")
+    model_config = ConfigDict(
+        alias_generator=to_camel, frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
 
 
 class PauseOrder(Order):
@@ -89,13 +91,10 @@ class PauseOrder(Order):
         "1h",
         description="A Go duration, more than 0s and at most 24h; then the verdicts act again.",
     )
-    scope: Scope = Field(
-        Scope.ALL,
-        description="all: no scaling in either direction, no weeding. scaleDown: no scaling down.",
-    )
-    force: StrictBool = Field(
-        default=False, description="Even if controllers are at 0, and would stay there (scope all)."
-    )
+    scope: Scope = Scope.ALL
+    """all: no scaling in either direction, no weeding. scaleDown: no scaling down."""
+    force: StrictBool = False
+    """Even if controllers are at 0, and would stay there (scope all)."""
     dry_run: DryRun = False
 
 
@@ -103,9 +102,8 @@ class IgnoreOrder(Order):
     """Set ignore-scaling on a resource."""
 
     reason: Reason
-    force: StrictBool = Field(
-        default=False, description="Even if it is at 0, and would stay there."
-    )
+    force: StrictBool = False
+    """Even if it is at 0, and would stay there."""
     dry_run: DryRun = False
 
 
@@ -119,26 +117,24 @@ class ScaleOrder(Order):
         description="How long the automatic verdicts are not acted on after its end: a Go duration, more than 0s and "
         "at most 24h.",
     )
-    dry_run: StrictBool = Field(default=False, description="Only show the plan; write nothing.")
-    force: StrictBool = Field(
-        default=False,
-        description="Even if the shoot is not probed; and up even if the verdict would be ScaleDown.",
-    )
+    dry_run: StrictBool = False
+    """Only show the plan; write nothing."""
+    force: StrictBool = False
+    """Even if the shoot is not probed; and up even if the verdict would be ScaleDown."""
 
 
 class WeedOrder(Order):
     """Begin a recovery by hand."""
 
     reason: Remark = ""
-    force: StrictBool = Field(
-        default=False, description="Despite the pause of scope `all` that covers the namespace now."
-    )
-    dry_run: StrictBool = Field(
-        default=False, description="Only show what would begin; begin nothing."
-    )
+    force: StrictBool = False
+    """Despite the pause of scope `all` that covers the namespace now."""
+    dry_run: StrictBool = False
+    """Only show what would begin; begin nothing."""
 
 
 class LogLevelOrder(Order):
     """A log level to set."""
 
-    level: LogLevel = Field(description="The least severe messages to log.")
+    level: LogLevel
+    """The least severe messages to log."""

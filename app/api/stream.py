@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import structlog
 from fastapi import Depends, Header, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict
 from starlette.types import Receive, Scope, Send
 
 from app.api import dependencies as deps
@@ -336,14 +336,12 @@ _LAST_EVENT: Final = (
 class EventQuery(BaseModel):
     """The filter of a stream."""
 
-    namespace: deps.Name | None = Field(
-        None, description="Only events of this control plane, and those that concern all."
-    )
-    kind: list[ChangeKind] = Field(
-        [],
-        description="Only events of one of these kinds. Without it all but `audit`, which needs the right to read the "
-        "audit, too.",
-    )
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    namespace: deps.Name | None = None
+    """Only events of this control plane, and those that concern all."""
+    kind: list[ChangeKind] = []
+    """Only events of one of these kinds. Without it all but `audit`, which needs the right to read the audit, too."""
 
 
 async def any_leader(context: deps.AnyContext) -> None:

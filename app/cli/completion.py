@@ -23,6 +23,7 @@ from app.core.config.flags import (
     take_apart,
 )
 from app.core.config.settings import Shell
+from app.core.docstrings import described
 from app.core.errors import ConfigurationError, WatchdogError, trimmed
 
 _MOST: Final = 100
@@ -67,7 +68,7 @@ def candidates(words: Sequence[str], environ: Mapping[str, str], names: Names) -
         if typed.startswith("-"):
             flag, equals, part = typed.partition("=")
             if not equals:
-                fields = model.model_fields.items()
+                fields = described(model).items()
                 flags = [Candidate(f"--{flag_name(n)}", f.description or "") for n, f in fields]
                 flags.append(Candidate("--help", "Prints the help of this command."))
                 return Candidates(_beginning(typed, flags))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.core.kube.custom_objects import CustomObjects
     from app.core.kube.election import LeaseElection, SoleOwner
     from app.core.kube.leader_slice import LeaderAddress, LeaderAddressOff
-    from app.core.kube.reviews import AccessReviewer, Reviewer
+    from app.core.kube.reviews import Reviewer
     from app.core.kube.seed import SeedCluster
     from app.core.kube.shoot import ShootConnector
     from app.core.kube.weeder_view import WeederSeed
@@ -55,7 +55,7 @@ Election: TypeAlias = "LeaseElection | SoleOwner"
 class Rights:
     """The permissions that the configuration needs (rules 4.4), and the reviewer that finds the missing ones."""
 
-    reviewer: "AccessReviewer"
+    reviewer: "Reviewer"
     needed: Callable[[], Awaitable[tuple[Permission, ...]]]
     """All needed permissions; may ask the seed how it serves the dependents, and raise a `ClusterError`."""
 

@@ -35,7 +35,7 @@ from app.weeder.deletions import CalledOff, DeletionQueue, Deletions, RecoveryLo
 from app.weeder.environment import WeederEnvironment
 
 if TYPE_CHECKING:
-    from app.core.kube.weeder_view import PodWatch
+    from app.core.kube.reflector import Reflector
 
 # Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that.
 _JUDGED_AGAIN: Final = 10.0
@@ -58,7 +58,7 @@ class RecoveryRunner:
         self._changed_pods: set[str] = set()
         self._awake = asyncio.Event()
         self._judged_all_at = -math.inf
-        self._watch: PodWatch | None = None
+        self._watch: Reflector[PodView] | None = None
         self._trouble: str | None = None
         """Why the last watch did not work when it ended; None if it did."""
         self._refusal: Forbidden | None = None
@@ -174,11 +174,12 @@ class RecoveryRunner:
         self._judged_all_at = -math.inf
         self._awake.set()
 
-    async def _weed(self, watch: "PodWatch") -> None:
-        while not watch.synced:
+    async def _weed(self, watch: "Reflector[PodView]") -> None:
+        while not watch.state.synced:
             await self._sleep(_SYNC_POLL)
         self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, -math.inf
-        found = [pod for pod in watch.pods().values() if rules.selected(pod, self._selectors)]
+        pods = watch.of(self.begun.key.namespace).values()
+        found = [pod for pod in pods if rules.selected(pod, self._selectors)]
         self._env.records.opened(self._env.clock.now(), found)
         while True:
             self._judge_pods(watch)
@@ -193,7 +194,7 @@ class RecoveryRunner:
             if not self._send_first(watch):
                 self._env.deletion_turns.returned(self.begun.key.namespace)
 
-    def _judge_pods(self, watch: "PodWatch") -> None:
+    def _judge_pods(self, watch: "Reflector[PodView]") -> None:
         """Judges the pods that have changed; from time to time all, those included that are gone without an event.
 
         Raises:
@@ -202,7 +203,7 @@ class RecoveryRunner:
         """
         if (trouble := self._deletions.refusal or self._deletions.failure) is not None:
             raise trouble
-        now, pods = self._env.clock.now(), watch.pods()
+        now, pods = self._env.clock.now(), watch.of(self.begun.key.namespace)
         names, self._changed_pods = self._changed_pods, set()
         if now - self._judged_all_at >= _JUDGED_AGAIN:
             self._judged_all_at = now
@@ -242,9 +243,9 @@ class RecoveryRunner:
             first = self.log.first_of_owner(pod)
             messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
-    def _send_first(self, watch: "PodWatch") -> bool:
+    def _send_first(self, watch: "Reflector[PodView]") -> bool:
         """Sends the most urgent deletion that is due; returns False if there is none."""
-        now, pods = self._env.clock.now(), watch.pods()
+        now, pods = self._env.clock.now(), watch.of(self.begun.key.namespace)
         # A deletion may have been refused while this one waited for its turn.
         if now < self._deletions.not_before():
             return False

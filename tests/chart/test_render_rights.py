@@ -210,7 +210,7 @@ def configured(
     for each in policy.dependents:
         if each.ref.kind in plurals:
             group, _, version = each.ref.api_version.rpartition("/")
-            served[each.ref] = ApiResource(group, version, plurals[each.ref.kind], has_scale=True)
+            served[each.ref] = ApiResource(group, version, each.ref.kind, plurals[each.ref.kind])
     return policy, served
 
 

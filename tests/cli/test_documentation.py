@@ -5,6 +5,7 @@ from pathlib import Path
 from app.cli.problems import Exit
 from app.core.config.client_settings import CLIENT_SETTINGS, ClientSettings
 from app.core.config.flags import environment_name, flag_name, flag_only, shown_default, shown_type
+from app.core.docstrings import described
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/cli.md").read_text()
 
@@ -30,7 +31,7 @@ def test_the_flags_of_all_commands_are_as_they_are():
             "–" if flag_only(field) else f"`{environment_name(name)}`",
             field.description,
         ]
-        for name, field in ClientSettings.model_fields.items()
+        for name, field in described(ClientSettings).items()
     ]
 
 
@@ -38,7 +39,7 @@ def test_the_flags_of_each_command_are_as_they_are():
     assert rows("The flags of each") == [
         [f"`{command}`", *told(name, field), field.description]
         for command, model in CLIENT_SETTINGS.items()
-        for name, field in model.model_fields.items()
+        for name, field in described(model).items()
         if name not in ClientSettings.model_fields
     ]
 

@@ -12,7 +12,7 @@ import aiohttp
 from yarl import URL
 
 from app.core.clock import Clock
-from app.core.kube.reviews import AccessReviewer
+from app.core.kube.reviews import Reviewer
 from app.core.model.shoots import SecretView
 from app.core.tasks import Tasks
 from tests.contract.adapter import Adapter
@@ -212,7 +212,7 @@ class RealArena:
 
     async def grant(self, name: str, rules: list[Json]) -> None:
         await grant(self.api, self.garden, name, rules)
-        reviewer, rights = AccessReviewer(self.adapter.api), permissions_of(rules)
+        reviewer, rights = Reviewer(self.adapter.api), permissions_of(rules)
 
         async def known() -> bool:
             return await reviewer.missing(rights) == ()

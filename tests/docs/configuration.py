@@ -20,6 +20,7 @@ from app.core.config.settings import (
 )
 from app.core.config.values import FileKind
 from app.core.config.yaml_file import keys_of
+from app.core.docstrings import described
 from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, TcpSocket
 from app.core.model.keys import MatchExpression, PodSelector, Ref
 from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
@@ -106,7 +107,7 @@ def _shared_flags() -> Iterator[str]:
     yield from _head("flag", "of", "type", "default", "what and why")
     told: dict[tuple[str, ...], list[str]] = {}
     for command, model in _ON_A_SEED.items():
-        for name, field in model.model_fields.items():
+        for name, field in described(model).items():
             told.setdefault(_cells(name, field), []).append(command)
     order = [
         flag_name(each) for model in (ServeSettings, ProberSettings) for each in model.model_fields
@@ -120,7 +121,7 @@ def _shared_flags() -> Iterator[str]:
 
 def _flags(model: type[CommandSettings]) -> Iterator[str]:
     yield from _head("flag", "type", "default", "what and why")
-    for name, field in model.model_fields.items():
+    for name, field in described(model).items():
         yield _row(*_cells(name, field))
 
 

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field
 
 from app.api import dependencies as deps
 from app.api import presenting, schemas
@@ -91,11 +90,12 @@ async def scale_shoot(
 class OperationQuery(deps.PageQuery):
     """The filter of the list of scaling runs."""
 
-    namespace: deps.Name | None = Field(None, description="Only scaling runs of this shoot.")
-    trigger: Trigger | None = Field(None, description="Only automatic ones, or manual ones.")
-    running: bool | None = Field(
-        None, description="Only scaling runs that are under way, or that have ended."
-    )
+    namespace: deps.Name | None = None
+    """Only scaling runs of this shoot."""
+    trigger: Trigger | None = None
+    """Only automatic ones, or manual ones."""
+    running: bool | None = None
+    """Only scaling runs that are under way, or that have ended."""
 
 
 @router.get(_PATH, dependencies=[deps.allowed(Call.LIST)])

@@ -37,12 +37,14 @@ class ShootOrder(StrEnum):
 class ShootQuery(deps.PageQuery):
     """Filter and order of the list of shoots."""
 
-    state: list[ShootState] = Field([], description="Only shoots in one of these states.")
-    q: Annotated[str, Field(max_length=253)] | None = Field(
-        None, description="Only shoots whose namespace contains this, whatever the case."
-    )
-    paused: bool | None = Field(None, description="Only shoots that are paused, or that are not.")
-    sort: ShootOrder = Field(ShootOrder.SEVERITY, description="What comes first.")
+    state: list[ShootState] = Field([])
+    """Only shoots in one of these states."""
+    q: Annotated[str, Field(max_length=253)] | None = None
+    """Only shoots whose namespace contains this, whatever the case."""
+    paused: bool | None = None
+    """Only shoots that are paused, or that are not."""
+    sort: ShootOrder = ShootOrder.SEVERITY
+    """What comes first."""
 
 
 @router.get(

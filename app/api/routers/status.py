@@ -193,10 +193,10 @@ audit_router = deps.api_router("audit")
 class AuditQuery(deps.PageQuery):
     """The filter of the audit."""
 
-    caller: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
-        None, description="Only attempts of this caller."
-    )
-    namespace: deps.Name | None = Field(None, description="Only attempts on this shoot.")
+    caller: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    """Only attempts of this caller."""
+    namespace: deps.Name | None = None
+    """Only attempts on this shoot."""
 
 
 @audit_router.get("/api/v1/audit", dependencies=[deps.allowed(Call.READ_AUDIT)])

@@ -4,7 +4,6 @@ from itertools import accumulate
 from typing import Annotated, Final
 
 from fastapi import Body, Query, Request, Response
-from pydantic import Field
 
 from app.api import dependencies as deps
 from app.api import presenting, schemas
@@ -25,11 +24,12 @@ _PODS: Final = 2_000
 class WeederQuery(deps.PageQuery):
     """The filter of the list of services."""
 
-    namespace: deps.Name | None = Field(None, description="Only services of this control plane.")
-    service: deps.Name | None = Field(None, description="Only services of this name.")
-    running: bool | None = Field(
-        None, description="Only services that have a recovery now, or that have none."
-    )
+    namespace: deps.Name | None = None
+    """Only services of this control plane."""
+    service: deps.Name | None = None
+    """Only services of this name."""
+    running: bool | None = None
+    """Only services that have a recovery now, or that have none."""
 
 
 @router.get(_PATH, dependencies=[deps.allowed(Call.LIST)])

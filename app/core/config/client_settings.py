@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final
-
-from pydantic import Field
+from typing import Annotated, ClassVar, Final
 
 from app.core.config import values
 from app.core.config.flags import Alias, CommandSettings, FlagOnly, Together
@@ -90,55 +88,36 @@ _Watch = Annotated[_Switch, Alias("w")]
 _ETag = Annotated[str | None, AsText("ETAG", _etag), FlagOnly()]
 
 
-def _switch(description: str) -> Any:  # noqa: ANN401 - of a field, as pydantic's own `Field` is
-    """A flag that is off unless it is given."""
-    return Field(default=False, description=description)
-
-
 class ClientSettings(CommandSettings):
     """The flags that all client commands share: how to reach the API, and how to print its answers."""
 
     has_names: ClassVar[bool] = False
     """Whether the answer has names to print with `--output name`."""
 
-    server: Annotated[Origin, AsText("URL", values.origin)] = Field(
-        Origin("http", "127.0.0.1", 8080),
-        description="Where the API is: http://HOST:PORT or https://HOST:PORT.",
-    )
-    token_file: values.OptionalFile = Field(
-        None,
-        description="A file with the bearer token to send, read again for each request.",
-    )
-    ca_file: values.OptionalFile = Field(
-        None,
-        description="The CA bundle (PEM) that verifies the server; by default that of this machine.",
-    )
-    service_account: Annotated[NamespacedName | None, values.in_namespace("NAME")] = Field(
-        None,
-        description="Send a token of this ServiceAccount of the seed, which your kubectl makes for an hour and renews: "
-        "logged in as it always is.",
-    )
-    kubeconfig: Annotated[Path | None, values.FILE, FlagOnly()] = Field(
-        None,
-        description="Your kubeconfig, for the kubectl of --service-account and --port-forward. Without "
-        "--service-account its user's token is sent if there is no --token-file; then only token and tokenFile are "
-        "read, and no plugin is run.",
-    )
-    context: Annotated[str | None, AsText("NAME"), FlagOnly()] = Field(
-        None, description="The context of the kubeconfig; by default its current one."
-    )
-    port_forward: Annotated[NamespacedName | None, values.in_namespace("DEPLOYMENT")] = Field(
-        None,
-        description="Reach the API through kubectl port-forward to a pod of this Deployment, and to the leader's pod "
-        "where only that one can answer. --server gives scheme and port, and with https the name on the certificate.",
-    )
-    allow_plain_http: _Switch = _switch("Send the token over plain http to other machines too.")
-    timeout: values.Duration = Field(10.0, description="How long an answer may take.")
-    output: Annotated[OutputFormat, values.choice(OutputFormat), Alias("o")] = Field(
-        OutputFormat.TABLE,
-        description="table and wide are for people, wide with more columns; name is the names alone, of lists and of "
-        "what is begun; json and yaml show the API's answer as it is.",
-    )
+    server: Annotated[Origin, AsText("URL", values.origin)] = Origin("http", "127.0.0.1", 8080)
+    """Where the API is: http://HOST:PORT or https://HOST:PORT."""
+    token_file: values.OptionalFile = None
+    """A file with the bearer token to send, read again for each request."""
+    ca_file: values.OptionalFile = None
+    """The CA bundle (PEM) that verifies the server; by default that of this machine."""
+    service_account: Annotated[NamespacedName | None, values.in_namespace("NAME")] = None
+    """Send a token of this ServiceAccount of the seed, which your kubectl makes for an hour and renews: logged in as it
+    always is."""
+    kubeconfig: Annotated[Path | None, values.FILE, FlagOnly()] = None
+    """Your kubeconfig, for the kubectl of --service-account and --port-forward. Without --service-account its user's
+    token is sent if there is no --token-file; then only token and tokenFile are read, and no plugin is run."""
+    context: Annotated[str | None, AsText("NAME"), FlagOnly()] = None
+    """The context of the kubeconfig; by default its current one."""
+    port_forward: Annotated[NamespacedName | None, values.in_namespace("DEPLOYMENT")] = None
+    """Reach the API through kubectl port-forward to a pod of this Deployment, and to the leader's pod where only that
+    one can answer. --server gives scheme and port, and with https the name on the certificate."""
+    allow_plain_http: _Switch = False
+    """Send the token over plain http to other machines too."""
+    timeout: values.Duration = 10.0
+    """How long an answer may take."""
+    output: Annotated[OutputFormat, values.choice(OutputFormat), Alias("o")] = OutputFormat.TABLE
+    """table and wide are for people, wide with more columns; name is the names alone, of lists and of what is begun;
+    json and yaml show the API's answer as it is."""
 
     @classmethod
     def shared(cls) -> frozenset[str]:
@@ -179,19 +158,20 @@ class ClientSettings(CommandSettings):
 
 
 class ShootsSettings(ClientSettings):
-    """The flags of `dwd shoots`."""
+    """The flags of `dwd shoots`.
+
+    Lists the shoots, worst first; with the control-plane namespace of one, all that is known about it.
+    """
 
     has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd shoots [NAME] [flags]"
-    about: ClassVar[str] = (
-        "Lists the shoots, worst first; with the control-plane namespace of one, all that is known about it."
-    )
 
-    nodes: _Switch = _switch(
-        "Show its nodes too: which of them count, and the state of their leases. With NAME."
-    )
-    history: _Switch = _switch("Show its history too, newest first. With NAME.")
-    watch: _Watch = _switch("Refresh every 2s until Ctrl-C.")
+    nodes: _Switch = False
+    """Show its nodes too: which of them count, and the state of their leases. With NAME."""
+    history: _Switch = False
+    """Show its history too, newest first. With NAME."""
+    watch: _Watch = False
+    """Refresh every 2s until Ctrl-C."""
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         asked = self.nodes or self.history
@@ -214,7 +194,8 @@ class ShootsSettings(ClientSettings):
 class _OneOrAllSettings(ClientSettings):
     """A command for one shoot, or for all."""
 
-    all: _Switch = _switch("All shoots of the seed, instead of NAME.")
+    all: _Switch = False
+    """All shoots of the seed, instead of NAME."""
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         return [
@@ -225,41 +206,38 @@ class _OneOrAllSettings(ClientSettings):
 
 
 class PauseSettings(_OneOrAllSettings):
-    """The flags of `dwd pause`."""
+    """The flags of `dwd pause`.
+
+    Pauses one shoot or all: probing continues, but nothing is scaled or weeded (see --scope).
+    """
 
     line: ClassVar[str] = "dwd pause NAME|--all --reason TEXT [flags]"
-    about: ClassVar[str] = (
-        "Pauses one shoot or all: probing continues, but nothing is scaled or weeded (see --scope)."
-    )
 
-    reason: _Reason = Field(description="The reason, for others to read.")
-    duration: Annotated[_Duration, Alias("for")] = Field(
-        DEFAULT_PAUSE, description="For how long, at most 24h."
-    )
-    scope: Annotated[Scope, values.choice(Scope), FlagOnly()] = Field(
-        Scope.ALL,
-        description="What to prevent: all (scaling and weeding), or only scaleDown.",
-    )
-    force: _Switch = _switch("Even if controllers are at 0 now, and would stay there.")
+    reason: _Reason
+    """The reason, for others to read."""
+    duration: Annotated[_Duration, Alias("for")] = DEFAULT_PAUSE
+    """For how long, at most 24h."""
+    scope: Annotated[Scope, values.choice(Scope), FlagOnly()] = Scope.ALL
+    """What to prevent: all (scaling and weeding), or only scaleDown."""
+    force: _Switch = False
+    """Even if controllers are at 0 now, and would stay there."""
 
 
 class ResumeSettings(_OneOrAllSettings):
-    """The flags of `dwd resume`."""
+    """The flags of `dwd resume`.
+
+    Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold of a
+    shoot.
+    """
 
     line: ClassVar[str] = "dwd resume NAME|--all [flags]"
-    about: ClassVar[str] = (
-        "Ends the pause that dwd pause has made, of a shoot or of all; with --name another one, with --hold the hold "
-        "of a shoot."
-    )
 
-    reason: _OptionalReason = Field(None, description="The reason, for the audit.")
-    name: Annotated[str | None, values.named("PAUSE", "the name of a Pause"), FlagOnly()] = Field(
-        None,
-        description="Instead, end the Pause with this name, such as one made with kubectl; dwd shoots NAME has them.",
-    )
-    hold: _Switch = _switch(
-        "Instead, end the hold that dwd scale set, and its scaling run if that still runs. With NAME."
-    )
+    reason: _OptionalReason = None
+    """The reason, for the audit."""
+    name: Annotated[str | None, values.named("PAUSE", "the name of a Pause"), FlagOnly()] = None
+    """Instead, end the Pause with this name, such as one made with kubectl; dwd shoots NAME has them."""
+    hold: _Switch = False
+    """Instead, end the hold that dwd scale set, and its scaling run if that still runs. With NAME."""
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         all_holds, two = self.hold and self.all, self.hold and self.name is not None
@@ -271,55 +249,54 @@ class ResumeSettings(_OneOrAllSettings):
 
 
 class IgnoreSettings(ClientSettings):
-    """The flags of `dwd ignore`."""
+    """The flags of `dwd ignore`.
+
+    Excludes one resource of a shoot from scaling until dwd unignore: sets its annotation ignore-scaling. RESOURCE is
+    KIND/NAME, or NAME if only one kind has it.
+    """
 
     line: ClassVar[str] = "dwd ignore NAME RESOURCE --reason TEXT [flags]"
-    about: ClassVar[str] = (
-        "Excludes one resource of a shoot from scaling until dwd unignore: sets its "
-        "annotation ignore-scaling. RESOURCE is KIND/NAME, or NAME if only one kind has it."
-    )
 
-    reason: _Reason = Field(description="The reason, for the audit and an Event.")
-    force: _Switch = _switch("Even if it is at 0 now, and would stay there.")
+    reason: _Reason
+    """The reason, for the audit and an Event."""
+    force: _Switch = False
+    """Even if it is at 0 now, and would stay there."""
 
 
 class UnignoreSettings(ClientSettings):
-    """The flags of `dwd unignore`."""
+    """The flags of `dwd unignore`.
+
+    Includes one resource of a shoot in scaling again: removes its annotation ignore-scaling. RESOURCE is KIND/NAME, or
+    NAME if only one kind has it.
+    """
 
     line: ClassVar[str] = "dwd unignore NAME RESOURCE [flags]"
-    about: ClassVar[str] = (
-        "Includes one resource of a shoot in scaling again: removes its annotation ignore-scaling. RESOURCE is "
-        "KIND/NAME, or NAME if only one kind has it."
-    )
 
-    reason: _OptionalReason = Field(None, description="The reason, for the audit and an Event.")
+    reason: _OptionalReason = None
+    """The reason, for the audit and an Event."""
 
 
 class ScaleSettings(ClientSettings):
-    """The flags of `dwd scale`."""
+    """The flags of `dwd scale`.
+
+    Scales the controllers of a shoot by hand, level by level, and holds the automatic verdicts back for a while.
+    """
 
     has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd scale up|down NAME --reason TEXT [flags]"
-    about: ClassVar[str] = (
-        "Scales the controllers of a shoot by hand, level by level, and holds the automatic verdicts back for a while."
-    )
 
-    reason: _Reason = Field(description="The reason, for others to read.")
-    hold: _Duration = Field(
-        DEFAULT_HOLD,
-        description="How long automatic verdicts are shown but not acted on after its end, at most 24h.",
-    )
-    dry_run: _Switch = _switch("Only show the plan.")
-    force: _Switch = _switch(
-        "Even if the shoot is not probed, or up although the leases call for down."
-    )
-    if_match: _ETag = Field(
-        None,
-        description="Only if the resources are unchanged since the dry run that showed this ETag.",
-    )
-    wait: _Switch = _switch(
-        "Wait until the scaling run has ended; exit with code 7 if it did not succeed."
-    )
+    reason: _Reason
+    """The reason, for others to read."""
+    hold: _Duration = DEFAULT_HOLD
+    """How long automatic verdicts are shown but not acted on after its end, at most 24h."""
+    dry_run: _Switch = False
+    """Only show the plan."""
+    force: _Switch = False
+    """Even if the shoot is not probed, or up although the leases call for down."""
+    if_match: _ETag = None
+    """Only if the resources are unchanged since the dry run that showed this ETag."""
+    wait: _Switch = False
+    """Wait until the scaling run has ended; exit with code 7 if it did not succeed."""
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         by_name = self.dry_run and self.output is OutputFormat.NAME
@@ -331,38 +308,44 @@ class ScaleSettings(ClientSettings):
 
 
 class ProbeSettings(ClientSettings):
-    """The flags of `dwd probe`."""
+    """The flags of `dwd probe`.
+
+    Probes a shoot now.
+    """
 
     line: ClassVar[str] = "dwd probe NAME [flags]"
-    about: ClassVar[str] = "Probes a shoot now."
 
-    reason: _OptionalReason = Field(None, description="The reason, for the audit.")
+    reason: _OptionalReason = None
+    """The reason, for the audit."""
 
 
 class WeedSettings(ClientSettings):
-    """The flags of `dwd weed`."""
+    """The flags of `dwd weed`.
+
+    Restarts the pods of a shoot's control plane that depend on a service and wait in CrashLoopBackOff, by the same
+    rules as when the service comes back.
+    """
 
     line: ClassVar[str] = "dwd weed NAME SERVICE [flags]"
-    about: ClassVar[str] = (
-        "Restarts the pods of a shoot's control plane that depend on a service and wait in CrashLoopBackOff, by the "
-        "same rules as when the service comes back."
-    )
 
-    reason: _OptionalReason = Field(None, description="The reason, for the audit.")
-    force: _Switch = _switch("Even while a pause forbids it.")
+    reason: _OptionalReason = None
+    """The reason, for the audit."""
+    force: _Switch = False
+    """Even while a pause forbids it."""
 
 
 class WeedersSettings(ClientSettings):
-    """The flags of `dwd weeders`."""
+    """The flags of `dwd weeders`.
+
+    Lists the services that came back, those with the newest recovery first; with NAME those of one control plane, with
+    SERVICE each pod that was deleted, and why others were not.
+    """
 
     has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd weeders [NAME [SERVICE]] [flags]"
-    about: ClassVar[str] = (
-        "Lists the services that came back, those with the newest recovery first; with NAME those of one control "
-        "plane, with SERVICE each pod that was deleted, and why others were not."
-    )
 
-    running: _Switch = _switch("Only services that have a recovery now.")
+    running: _Switch = False
+    """Only services that have a recovery now."""
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         of_one = self.running and words[1:]
@@ -373,82 +356,79 @@ class WeedersSettings(ClientSettings):
 
 
 class StatusSettings(ClientSettings):
-    """The flags of `dwd status`."""
+    """The flags of `dwd status`.
+
+    Shows the process that answers: its version, who leads, how many shoots are in each state, and what needs attention:
+    features that are off, rights that are missing, warnings.
+    """
 
     line: ClassVar[str] = "dwd status [flags]"
-    about: ClassVar[str] = (
-        "Shows the process that answers: its version, who leads, how many shoots are in each state, and "
-        "what needs attention: features that are off, rights that are missing, warnings."
-    )
 
 
 class AuditSettings(ClientSettings):
-    """The flags of `dwd audit`."""
+    """The flags of `dwd audit`.
+
+    Lists the attempts to change something through the process that answers: who, what, when, why, and the outcome,
+    newest first; with NAME only those on one shoot.
+    """
 
     line: ClassVar[str] = "dwd audit [NAME] [flags]"
-    about: ClassVar[str] = (
-        "Lists the attempts to change something through the process that answers: who, what, when, why, and the "
-        "outcome, newest first; with NAME only those on one shoot."
-    )
 
-    caller: Annotated[str | None, AsText("CALLER"), FlagOnly()] = Field(
-        None, description="Only attempts of this caller."
-    )
+    caller: Annotated[str | None, AsText("CALLER"), FlagOnly()] = None
+    """Only attempts of this caller."""
 
 
 class ConfigSettings(ClientSettings):
-    """The flags of `dwd config`."""
+    """The flags of `dwd config`.
+
+    Shows what the process that answers is configured to do: its flags and its files, with all defaults.
+    """
 
     line: ClassVar[str] = "dwd config [flags]"
-    about: ClassVar[str] = (
-        "Shows what the process that answers is configured to do: its flags and its files, with all defaults."
-    )
 
-    log_level: Annotated[LogLevel | None, values.LOG_LEVEL, FlagOnly()] = Field(
-        None, description="Instead, set the level at which it logs until its next start."
-    )
+    log_level: Annotated[LogLevel | None, values.LOG_LEVEL, FlagOnly()] = None
+    """Instead, set the level at which it logs until its next start."""
 
 
 class PageSettings(ClientSettings):
-    """The flags of `dwd page`."""
+    """The flags of `dwd page`.
+
+    Opens the page of the watchdog in your browser, until Ctrl-C: a proxy on 127.0.0.1, for that browser alone, adds the
+    token, follows the leader, and mends the way when it breaks.
+    """
 
     line: ClassVar[str] = "dwd page [flags]"
-    about: ClassVar[str] = (
-        "Opens the page of the watchdog in your browser, until Ctrl-C: a proxy on 127.0.0.1, for that browser alone, "
-        "adds the token, follows the leader, and mends the way when it breaks."
-    )
 
-    port: Annotated[int, AsText("PORT", values.local_port), FlagOnly()] = Field(
-        0, description="The port of the proxy on 127.0.0.1; 0: any that is free."
-    )
-    no_browser: _Switch = _switch("Only print the address.")
+    port: Annotated[int, AsText("PORT", values.local_port), FlagOnly()] = 0
+    """The port of the proxy on 127.0.0.1; 0: any that is free."""
+    no_browser: _Switch = False
+    """Only print the address."""
 
 
 class EventsSettings(ClientSettings):
-    """The flags of `dwd events`."""
+    """The flags of `dwd events`.
+
+    Follows what changes, in all shoots or in one, until Ctrl-C; resumes after a broken connection.
+    """
 
     line: ClassVar[str] = "dwd events [NAME] [flags]"
-    about: ClassVar[str] = (
-        "Follows what changes, in all shoots or in one, until Ctrl-C; resumes after a broken connection."
-    )
 
 
 class OperationsSettings(ClientSettings):
-    """The flags of `dwd operations`."""
+    """The flags of `dwd operations`.
+
+    Lists the scaling runs, manual and automatic ones, newest first; with the id of one, step by step.
+    """
 
     has_names: ClassVar[bool] = True
     line: ClassVar[str] = "dwd operations [ID] [flags]"
-    about: ClassVar[str] = (
-        "Lists the scaling runs, manual and automatic ones, newest first; with the id of one, step by step."
-    )
 
-    cancel: _Switch = _switch(
-        "Cancel it between two steps; its hold ends. With ID, and only a manual one."
-    )
-    reason: _OptionalReason = Field(None, description="The reason for --cancel, for the audit.")
-    watch: _Watch = _switch(
-        "Refresh every 2s until Ctrl-C, or until the scaling run with this ID has ended."
-    )
+    cancel: _Switch = False
+    """Cancel it between two steps; its hold ends. With ID, and only a manual one."""
+    reason: _OptionalReason = None
+    """The reason for --cancel, for the audit."""
+    watch: _Watch = False
+    """Refresh every 2s until Ctrl-C, or until the scaling run with this ID has ended."""
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         return [
@@ -460,28 +440,27 @@ class OperationsSettings(ClientSettings):
 
 
 class ApiCommandSettings(ClientSettings):
-    """The flags of `dwd api`."""
+    """The flags of `dwd api`.
+
+    Sends any request to the API and prints the answer. PATH is as in the API's pages, with or without /api/v1/: shoots,
+    'audit?limit=5', /api/v1/status.
+    """
 
     line: ClassVar[str] = "dwd api PATH [flags]"
-    about: ClassVar[str] = (
-        "Sends any request to the API and prints the answer. PATH is as in the API's pages, with or without "
-        "/api/v1/: shoots, 'audit?limit=5', /api/v1/status."
-    )
 
     method: Annotated[
         HttpMethod | None,
         AsText("METHOD", _method),
         FlagOnly(),
         Alias("X"),
-    ] = Field(
-        None,
-        description="GET, HEAD, POST, PUT, PATCH or DELETE; by default GET, and POST with --data.",
-    )
-    data: Annotated[str | None, AsText("JSON"), FlagOnly(), Alias("d")] = Field(
-        None, description="The body: JSON, @FILE for a file, or - for standard input."
-    )
-    if_match: _ETag = Field(None, description="The header If-Match.")
-    include: Annotated[_Switch, Alias("i")] = _switch("Print status and headers before the answer.")
+    ] = None
+    """GET, HEAD, POST, PUT, PATCH or DELETE; by default GET, and POST with --data."""
+    data: Annotated[str | None, AsText("JSON"), FlagOnly(), Alias("d")] = None
+    """The body: JSON, @FILE for a file, or - for standard input."""
+    if_match: _ETag = None
+    """The header If-Match."""
+    include: Annotated[_Switch, Alias("i")] = False
+    """Print status and headers before the answer."""
 
     def wrong_together(self, words: Sequence[str]) -> Together:
         no_body = self.data is not None and self.method in {HttpMethod.GET, HttpMethod.HEAD}

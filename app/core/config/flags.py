@@ -1,10 +1,11 @@
 """How a command line and the environment become the settings of a command, with all mistakes at once; and help.
 
-A command declares its flags as fields of a `CommandSettings`. A flag is written as Go's `flag` package reads it, so
-that the original's command lines work unchanged: `--flag=value`, `--flag value` and `-flag`; a boolean is set by its
-name alone or takes a value after `=`. Every flag has an environment variable: `--kube-api-qps` is `DWD_KUBE_API_QPS`;
-the flag takes precedence. The exceptions are flags that request an action (`--force`, `--all`) or say who requests it
-(`FlagOnly`). Only the mapping that is passed in is read, neither the process's own environment nor a `.env` file.
+A command declares its flags as fields of a `CommandSettings`; what it does stands in its docstring, and what a flag is
+for below the field. A flag is written as Go's `flag` package reads it, so that the original's command lines work
+unchanged: `--flag=value`, `--flag value` and `-flag`; a boolean is set by its name alone or takes a value after `=`.
+Every flag has an environment variable: `--kube-api-qps` is `DWD_KUBE_API_QPS`; the flag takes precedence. The
+exceptions are flags that request an action (`--force`, `--all`) or say who requests it (`FlagOnly`). Only the mapping
+that is passed in is read, neither the process's own environment nor a `.env` file.
 """
 
 import textwrap
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
 from app.core.config.values import AsText, LogLevel, nearest
+from app.core.docstrings import described
 from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
 from app.core.model.instants import format_duration
 
@@ -127,8 +129,13 @@ class CommandSettings(BaseModel):
 
     line: ClassVar[str] = ""
     """The usage line: `dwd weeders [NAME [SERVICE]] [flags]`; its positional arguments come before its flags."""
-    about: ClassVar[str]
-    """What the command does, for `--help`."""
+    about: ClassVar[str] = ""
+    """What the command does, for `--help`: its docstring without the first paragraph, as one line."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **more: Any) -> None:  # noqa: ANN401 - as in the base
+        super().__pydantic_init_subclass__(**more)
+        cls.about = " ".join((cls.__doc__ or "").partition("\n\n")[2].split())
 
     @classmethod
     def arguments(cls) -> list[str]:
@@ -349,7 +356,7 @@ _SOME_VARIABLES: Final = "Each with a variable beside it can be set in the envir
 def usage(model: type[CommandSettings], width: int = WIDTH) -> str:
     """Returns the help text of a command: its usage line, its description, its own flags, those that it shares."""
     parts = [f"Usage: {model.line}", wrapped(model.about, width)]
-    fields = sorted(model.model_fields.items(), key=lambda each: not each[1].is_required())
+    fields = sorted(described(model).items(), key=lambda each: not each[1].is_required())
     if fields:
         some_flag_only = any(flag_only(field) for _, field in fields)
         head = _FLAGS.format(_SOME_VARIABLES if some_flag_only else _EACH_VARIABLE)

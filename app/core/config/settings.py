@@ -76,28 +76,20 @@ class ServiceSettings(CommandSettings, BaseSettings):
 
     model_config = SettingsConfigDict(validate_default=True)
 
-    log_level: values.Level = Field(
-        LogLevel.INFO,
-        description="The least severe messages to log. debug has each probe of the prober with its numbers.",
-    )
-    log_format: Annotated[LogFormat, values.choice(LogFormat)] = Field(
-        LogFormat.JSON, description="json is for collectors, console for people."
-    )
-    metrics_bind_addr: values.BindAddress = Field(
-        ListenAddress("", 9643), description="Where to serve /metrics."
-    )
-    health_bind_addr: values.BindAddress = Field(
-        ListenAddress("", 9644),
-        description="Where to serve /livez, /readyz and /healthz: on a port of their own, so that a flood of other "
-        "requests cannot make the process look dead.",
-    )
+    log_level: values.Level = LogLevel.INFO
+    """The least severe messages to log. debug has each probe of the prober with its numbers."""
+    log_format: Annotated[LogFormat, values.choice(LogFormat)] = LogFormat.JSON
+    """json is for collectors, console for people."""
+    metrics_bind_addr: values.BindAddress = ListenAddress("", 9643)
+    """Where to serve /metrics."""
+    health_bind_addr: values.BindAddress = ListenAddress("", 9644)
+    """Where to serve /livez, /readyz and /healthz: on a port of their own, so that a flood of other requests cannot
+    make the process look dead."""
     api_bind_addr: Annotated[values.OptionalAddress, ShownDefault(":8080, or 127.0.0.1:8080")] = (
-        Field(
-            None,
-            description="Where to serve the REST API. Where --auth-mode is none, only a loopback address: it is "
-            "127.0.0.1:8080 there, and wherever there is neither TLS nor --allow-plain-http.",
-        )
+        None
     )
+    """Where to serve the REST API. Where --auth-mode is none, only a loopback address: it is 127.0.0.1:8080 there, and
+    wherever there is neither TLS nor --allow-plain-http."""
 
     @classmethod
     def of(cls, flags: Mapping[str, Any]) -> Self:
@@ -133,56 +125,31 @@ class ApiSettings(ServiceSettings):
 
     auth_mode: Annotated[
         AuthMode, values.choice(AuthMode), ShownDefault("kubernetes in a cluster, else none")
-    ] = Field(
-        default_factory=_default_mode,
-        description="How callers of the API are identified: kubernetes has the seed review tokens for "
-        "the audience dependency-watchdog, token accepts those of --auth-token-file, none lets "
-        "everybody do everything.",
-    )
-    auth_token_file: values.OptionalFile = Field(
-        None,
-        description="The callers for --auth-mode=token (YAML): name, role and the SHA-256 of the token of each. No "
-        "other user of the machine may be able to read it; re-read when it changes.",
-    )
-    tls_cert_file: values.OptionalFile = Field(
-        None,
-        description="The certificate of the API and its chain (PEM): with it the API speaks TLS. "
-        "Re-read when it changes.",
-    )
-    tls_private_key_file: values.OptionalFile = Field(
-        None,
-        description="The private key of --tls-cert-file (PEM, not encrypted). No other user of the machine may "
-        "be able to read it.",
-    )
-    allow_plain_http: values.Switch = Field(
-        default=False,
-        description="Serve the API without TLS on an address that others can reach: for a mesh or proxy that "
-        "encrypts the traffic.",
-    )
-    metrics_auth: values.Switch = Field(
-        default=False,
-        description="Ask the seed whether a caller of --metrics-bind-addr may get /metrics; off, it is open.",
-    )
-    cors_allow_origin: values.Origins = Field(
-        (),
-        description="Origins whose pages may read the API from a browser, such as https://dashboard.example.org.",
-    )
-    trusted_proxies: values.Networks = Field(
-        (),
-        description="Proxies in front of the API, as IP addresses or networks: their X-Forwarded-For "
-        "names the sender of a request. From others that header is ignored.",
-    )
-    peer_url: values.Url = Field(
-        None,
-        description="Where the API of the other loop is, when prober and weeder are two Deployments: answers name it.",
-    )
-    advertise_address: Annotated[values.ReachableAddress, AlsoFrom("POD_IP")] = Field(
-        None, description="The IP address at which others reach this replica; POD_IP sets it too."
-    )
-    leader_endpointslice: values.SliceName = Field(
-        None,
-        description="The EndpointSlice in the process's namespace that the leader writes its address into.",
-    )
+    ] = Field(default_factory=_default_mode)
+    """How callers of the API are identified: kubernetes has the seed review tokens for the audience
+    dependency-watchdog, token accepts those of --auth-token-file, none lets everybody do everything."""
+    auth_token_file: values.OptionalFile = None
+    """The callers for --auth-mode=token (YAML): name, role and the SHA-256 of the token of each. No other user of the
+    machine may be able to read it; re-read when it changes."""
+    tls_cert_file: values.OptionalFile = None
+    """The certificate of the API and its chain (PEM): with it the API speaks TLS. Re-read when it changes."""
+    tls_private_key_file: values.OptionalFile = None
+    """The private key of --tls-cert-file (PEM, not encrypted). No other user of the machine may be able to read it."""
+    allow_plain_http: values.Switch = False
+    """Serve the API without TLS on an address that others can reach: for a mesh or proxy that encrypts the traffic."""
+    metrics_auth: values.Switch = False
+    """Ask the seed whether a caller of --metrics-bind-addr may get /metrics; off, it is open."""
+    cors_allow_origin: values.Origins = ()
+    """Origins whose pages may read the API from a browser, such as https://dashboard.example.org."""
+    trusted_proxies: values.Networks = ()
+    """Proxies in front of the API, as IP addresses or networks: their X-Forwarded-For names the sender of a request.
+    From others that header is ignored."""
+    peer_url: values.Url = None
+    """Where the API of the other loop is, when prober and weeder are two Deployments: answers name it."""
+    advertise_address: Annotated[values.ReachableAddress, AlsoFrom("POD_IP")] = None
+    """The IP address at which others reach this replica; POD_IP sets it too."""
+    leader_endpointslice: values.SliceName = None
+    """The EndpointSlice in the process's namespace that the leader writes its address into."""
 
     @field_validator("auth_mode")
     @classmethod
@@ -243,53 +210,33 @@ def _default_where_zero(default: float) -> AfterValidator:
 class SeedSettings(ApiSettings):
     """The flags that all commands working on a seed share; durations in seconds."""
 
-    kubeconfig: values.OptionalFile = Field(
-        None,
-        description="The kubeconfig of the seed; without it the ServiceAccount of the pod, re-read as it rotates.",
-    )
+    kubeconfig: values.OptionalFile = None
+    """The kubeconfig of the seed; without it the ServiceAccount of the pod, re-read as it rotates."""
     kube_api_qps: Annotated[values.Number, values.at_least(0), _default_where_zero(DEFAULT_QPS)] = (
-        Field(
-            DEFAULT_QPS,
-            description="Requests a second to the seed's API server, over time; 0 = the default. Scaling down, "
-            "weeding, Events and the Lease have budgets of their own.",
-        )
+        DEFAULT_QPS
     )
+    """Requests a second to the seed's API server, over time; 0 = the default. Scaling down, weeding, Events and the
+    Lease have budgets of their own."""
     kube_api_burst: Annotated[
         values.Count, values.at_least(0), _default_where_zero(DEFAULT_BURST)
-    ] = Field(
-        DEFAULT_BURST,
-        description="The burst of requests to the seed's API server above --kube-api-qps; 0 = the default.",
-    )
-    enable_leader_election: values.Switch = Field(
-        default=False, description="Act only while holding a Lease; for two replicas and more."
-    )
-    leader_election_namespace: values.Namespace = Field(
-        "garden",
-        description="The namespace of the Lease, and the process's own where no ServiceAccount is mounted.",
-    )
-    leader_elect_lease_duration: values.Duration = Field(
-        15.0,
-        description="How long a Lease stays with a holder that does not renew it; at least 1s.",
-    )
-    leader_elect_renew_deadline: values.Duration = Field(
-        10.0,
-        description="How long a leader that cannot renew its Lease keeps leading; less than the lease duration.",
-    )
-    leader_elect_retry_period: values.Duration = Field(
-        2.0,
-        description="The pause between two attempts to take or renew the Lease; 1.2 × it must be less than the "
-        "renew deadline.",
-    )
-    dry_run: values.Switch = Field(
-        default=False,
-        description="Read, judge and plan as usual, but write nothing: no patch, no deletion, no Event, no "
-        "Lease. Can run beside the live process.",
-    )
-    strict_config: values.Switch = Field(
-        default=False,
-        description="Refuse a configuration file with unknown keys, instead of warning. Off, so that one written "
-        "for a newer version never stops the process.",
-    )
+    ] = DEFAULT_BURST
+    """The burst of requests to the seed's API server above --kube-api-qps; 0 = the default."""
+    enable_leader_election: values.Switch = False
+    """Act only while holding a Lease; for two replicas and more."""
+    leader_election_namespace: values.Namespace = "garden"
+    """The namespace of the Lease, and the process's own where no ServiceAccount is mounted."""
+    leader_elect_lease_duration: values.Duration = 15.0
+    """How long a Lease stays with a holder that does not renew it; at least 1s."""
+    leader_elect_renew_deadline: values.Duration = 10.0
+    """How long a leader that cannot renew its Lease keeps leading; less than the lease duration."""
+    leader_elect_retry_period: values.Duration = 2.0
+    """The pause between two attempts to take or renew the Lease; 1.2 × it must be less than the renew deadline."""
+    dry_run: values.Switch = False
+    """Read, judge and plan as usual, but write nothing: no patch, no deletion, no Event, no Lease. Can run beside the
+    live process."""
+    strict_config: values.Switch = False
+    """Refuse a configuration file with unknown keys, instead of warning. Off, so that one written for a newer version
+    never stops the process."""
 
     @classmethod
     def shared(cls) -> frozenset[str]:
@@ -324,172 +271,129 @@ class SeedSettings(ApiSettings):
 class ProberOptions(SeedSettings):
     """The flags of the prober's loop; durations in seconds."""
 
-    scale_down_qps: values.PositiveNumber = Field(
-        200.0,
-        description="Requests a second to the seed's API server for scaling down, a budget of its own: in a "
-        "seed-wide outage every second counts.",
-    )
-    concurrent_reconciles: Annotated[values.Count, values.at_least(1)] = Field(
-        1,
-        description="Changed Clusters that are processed at the same time. Probes always run concurrently.",
-    )
-    cluster_domain: values.Domain = Field(
-        "cluster.local",
-        description="The DNS domain of the seed: a kubeconfig may name kube-apiserver.NAMESPACE.svc.DOMAIN.",
-    )
-    shoot_server_pattern: values.Pattern = Field(
-        None,
-        description="Which host:port a kubeconfig may name: a regular expression for the whole of it, instead of the "
-        "rule kube-apiserver.NAMESPACE.svc; {namespace} is replaced.",
-    )
-    external_server_pattern: values.Pattern = Field(
-        None,
-        description="Which host:port the external kubeconfig of endpoint mode may name: a regular expression for the "
-        "whole of it, instead of any; {namespace} is replaced. Only one that matches an address as it is written lets "
-        "it be loopback, link-local, multicast or unspecified.",
-    )
-    allow_exec: values.Switch = Field(
-        default=False,
-        description="Run the commands of the prober file's exec probes inside the containers of control planes; "
-        "without it, a file that has one is refused.",
-    )
-    per_shoot_metrics: values.Switch = Field(
-        default=True,
-        description="Export metrics with the label namespace: about twelve series for each shoot.",
-    )
+    scale_down_qps: values.PositiveNumber = 200.0
+    """Requests a second to the seed's API server for scaling down, a budget of its own: in a seed-wide outage every
+    second counts."""
+    concurrent_reconciles: Annotated[values.Count, values.at_least(1)] = 1
+    """Changed Clusters that are processed at the same time. Probes always run concurrently."""
+    cluster_domain: values.Domain = "cluster.local"
+    """The DNS domain of the seed: a kubeconfig may name kube-apiserver.NAMESPACE.svc.DOMAIN."""
+    shoot_server_pattern: values.Pattern = None
+    """Which host:port a kubeconfig may name: a regular expression for the whole of it, instead of the rule
+    kube-apiserver.NAMESPACE.svc; {namespace} is replaced."""
+    external_server_pattern: values.Pattern = None
+    """Which host:port the external kubeconfig of endpoint mode may name: a regular expression for the whole of it,
+    instead of any; {namespace} is replaced. Only one that matches an address as it is written lets it be loopback,
+    link-local, multicast or unspecified."""
+    allow_exec: values.Switch = False
+    """Run the commands of the prober file's exec probes inside the containers of control planes; without it, a file
+    that has one is refused."""
+    per_shoot_metrics: values.Switch = True
+    """Export metrics with the label namespace: about twelve series for each shoot."""
 
 
 class WeederOptions(SeedSettings):
     """The flags of the weeder's loop."""
 
-    max_deletions_per_second: values.PositiveNumber = Field(
-        20.0,
-        description="Pods deleted a second in the whole seed, over time: a budget of its own, shared fairly between "
-        "namespaces.",
-    )
+    max_deletions_per_second: values.PositiveNumber = 20.0
+    """Pods deleted a second in the whole seed, over time: a budget of its own, shared fairly between namespaces."""
 
 
 class ProberSettings(ProberOptions):
-    """The flags of `dwd prober`."""
+    """The flags of `dwd prober`.
+
+    Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API server, and
+    back.
+    """
 
     line: ClassVar[str] = "dwd prober --config-file FILE [flags]"
-    about: ClassVar[str] = (
-        "Watches the shoots of a seed, and scales controllers to 0 while a shoot's nodes cannot reach their API "
-        "server, and back."
-    )
 
-    config_file: values.File = Field(description="The prober file (YAML).")
-    enable_leader_election: values.Switch = Field(
-        default=False,
-        description="Act only while holding the Lease dwd-prober-leader-election; for two replicas and more.",
-    )
+    config_file: values.File
+    """The prober file (YAML)."""
+    enable_leader_election: values.Switch = False
+    """Act only while holding the Lease dwd-prober-leader-election; for two replicas and more."""
 
 
 class WeederSettings(WeederOptions):
-    """The flags of `dwd weeder`."""
+    """The flags of `dwd weeder`.
+
+    Watches the services of a seed's control planes. When one is ready again, it deletes the pods that depend on it and
+    wait in CrashLoopBackOff, so that they start at once.
+    """
 
     line: ClassVar[str] = "dwd weeder --config-file FILE [flags]"
-    about: ClassVar[str] = (
-        "Watches the services of a seed's control planes. When one is ready again, it deletes the pods that depend on "
-        "it and wait in CrashLoopBackOff, so that they start at once."
-    )
 
-    config_file: values.File = Field(description="The weeder file (YAML).")
-    enable_leader_election: values.Switch = Field(
-        default=False,
-        description="Act only while holding the Lease dwd-weeder-leader-election; for two replicas and more.",
-    )
+    config_file: values.File
+    """The weeder file (YAML)."""
+    enable_leader_election: values.Switch = False
+    """Act only while holding the Lease dwd-weeder-leader-election; for two replicas and more."""
 
 
 class ServeSettings(WeederOptions, ProberOptions):
-    """The flags of `dwd serve`, which runs both loops."""
+    """The flags of `dwd serve`, which runs both loops.
+
+    Runs the prober and the weeder in one process. It weeds only while it leads as prober, too.
+    """
 
     line: ClassVar[str] = "dwd serve --prober-config-file FILE --weeder-config-file FILE [flags]"
-    about: ClassVar[str] = (
-        "Runs the prober and the weeder in one process. It weeds only while it leads as prober, too."
-    )
 
-    prober_config_file: values.File = Field(description="The prober file (YAML).")
-    weeder_config_file: values.File = Field(description="The weeder file (YAML).")
-    enable_leader_election: values.Switch = Field(
-        default=False,
-        description="Act only while holding the Lease dwd-prober-leader-election, and weed only while holding "
-        "dwd-weeder-leader-election as well; for two replicas and more.",
-    )
+    prober_config_file: values.File
+    """The prober file (YAML)."""
+    weeder_config_file: values.File
+    """The weeder file (YAML)."""
+    enable_leader_election: values.Switch = False
+    """Act only while holding the Lease dwd-prober-leader-election, and weed only while holding
+    dwd-weeder-leader-election as well; for two replicas and more."""
 
 
 class DemoSettings(ServiceSettings):
-    """The flags of `dwd demo`, whose defaults suit a terminal; everything stays on the machine."""
+    """The flags of `dwd demo`, whose defaults suit a terminal; everything stays on the machine.
+
+    Runs the prober and the weeder on a simulated seed, plays outages there, and shows their effect on the shoots, with
+    the watchdog and without it.
+    """
 
     line: ClassVar[str] = "dwd demo [flags]"
-    about: ClassVar[str] = (
-        "Runs the prober and the weeder on a simulated seed, plays outages there, and shows their effect "
-        "on the shoots, with the watchdog and without it."
-    )
 
-    log_format: Annotated[LogFormat, values.choice(LogFormat)] = Field(
-        LogFormat.CONSOLE, description="json is for collectors, console for people."
-    )
-    log_file: values.OptionalFile = Field(
-        None,
-        description="Where the log goes, as the terminal is in use; by default a temporary file that is deleted "
-        "at the end.",
-    )
-    metrics_bind_addr: values.BindAddress = Field(
-        ListenAddress("127.0.0.1", 9643), description="Where to serve /metrics."
-    )
-    health_bind_addr: values.BindAddress = Field(
-        ListenAddress("127.0.0.1", 9644), description="Where to serve /livez, /readyz and /healthz."
-    )
-    api_bind_addr: values.LoopbackAddress = Field(
-        HERE_ONLY,
-        description="Where to serve the REST API. Only a loopback address: everybody there may do everything.",
-    )
-    shoots: Annotated[values.Count, values.at_least(1)] = Field(
-        30,
-        description="Simulated shoots, including those of the scenario; at least one more than those.",
-    )
-    nodes: Annotated[values.Count, values.at_least(2)] = Field(
-        10,
-        description="Nodes of each simulated shoot; at least 2, as a single lease is no reason to scale down.",
-    )
-    seed: Annotated[values.Count, values.at_least(0)] = Field(
-        1, description="The random seed: when kubelets renew, which nodes are hit."
-    )
-    speed: values.PositiveNumber = Field(
-        1.0,
-        description="The factor by which pauses between scenes are shorter. Time itself runs at its usual pace: an "
-        "outage is detected no sooner.",
-    )
-    scenario: Annotated[str, values.AsText("NAME|FILE")] = Field(
-        "story",
-        description="What happens: a built-in scenario, or a file of your own (docs/demo.md).",
-    )
-    list_scenarios: values.Switch = Field(
-        default=False, description="Only print the built-in scenarios."
-    )
+    log_format: Annotated[LogFormat, values.choice(LogFormat)] = LogFormat.CONSOLE
+    """json is for collectors, console for people."""
+    log_file: values.OptionalFile = None
+    """Where the log goes, as the terminal is in use; by default a temporary file that is deleted at the end."""
+    metrics_bind_addr: values.BindAddress = ListenAddress("127.0.0.1", 9643)
+    """Where to serve /metrics."""
+    health_bind_addr: values.BindAddress = ListenAddress("127.0.0.1", 9644)
+    """Where to serve /livez, /readyz and /healthz."""
+    api_bind_addr: values.LoopbackAddress = HERE_ONLY
+    """Where to serve the REST API. Only a loopback address: everybody there may do everything."""
+    shoots: Annotated[values.Count, values.at_least(1)] = 30
+    """Simulated shoots, including those of the scenario; at least one more than those."""
+    nodes: Annotated[values.Count, values.at_least(2)] = 10
+    """Nodes of each simulated shoot; at least 2, as a single lease is no reason to scale down."""
+    seed: Annotated[values.Count, values.at_least(0)] = 1
+    """The random seed: when kubelets renew, which nodes are hit."""
+    speed: values.PositiveNumber = 1.0
+    """The factor by which pauses between scenes are shorter. Time itself runs at its usual pace: an outage is detected
+    no sooner."""
+    scenario: Annotated[str, values.AsText("NAME|FILE")] = "story"
+    """What happens: a built-in scenario, or a file of your own (docs/demo.md)."""
+    list_scenarios: values.Switch = False
+    """Only print the built-in scenarios."""
 
 
 class CheckConfigSettings(CommandSettings):
-    """The flags of `dwd check-config`."""
+    """The flags of `dwd check-config`.
+
+    Checks prober and weeder files offline: prints all mistakes with path and line, and questionable settings.
+    """
 
     line: ClassVar[str] = "dwd check-config [flags] FILE…"
-    about: ClassVar[str] = (
-        "Checks prober and weeder files offline: prints all mistakes with path and line, and questionable settings."
-    )
 
-    kind: Annotated[FileKind | None, values.choice(FileKind)] = Field(
-        None,
-        description="The kind of the files; by default, one with servicesAndDependantSelectors or watchDuration is the "
-        "weeder's.",
-    )
-    strict_config: values.Switch = Field(
-        default=True,
-        description="Refuse unknown keys; false only warns, as the running program does by default.",
-    )
-    allow_exec: values.Switch = Field(
-        default=False, description="Accept exec probes, as a program with this flag does."
-    )
+    kind: Annotated[FileKind | None, values.choice(FileKind)] = None
+    """The kind of the files; by default, one with servicesAndDependantSelectors or watchDuration is the weeder's."""
+    strict_config: values.Switch = True
+    """Refuse unknown keys; false only warns, as the running program does by default."""
+    allow_exec: values.Switch = False
+    """Accept exec probes, as a program with this flag does."""
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
@@ -498,10 +402,12 @@ class CheckConfigSettings(CommandSettings):
 
 
 class VersionSettings(CommandSettings):
-    """`dwd version` has no flags."""
+    """`dwd version` has no flags.
+
+    Prints version, Python and platform.
+    """
 
     line: ClassVar[str] = "dwd version"
-    about: ClassVar[str] = "Prints version, Python and platform."
 
 
 class Shell(StrEnum):
@@ -513,13 +419,13 @@ class Shell(StrEnum):
 
 
 class CompletionSettings(CommandSettings):
-    """`dwd completion` has no flags."""
+    """`dwd completion` has no flags.
+
+    Prints a script that completes command lines of dwd in your shell, names of shoots included: source <(dwd completion
+    bash), or dwd completion fish | source.
+    """
 
     line: ClassVar[str] = "dwd completion bash|zsh|fish"
-    about: ClassVar[str] = (
-        "Prints a script that completes command lines of dwd in your shell, names of shoots included: "
-        "source <(dwd completion bash), or dwd completion fish | source."
-    )
 
     @classmethod
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:

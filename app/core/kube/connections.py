@@ -53,7 +53,7 @@ from app.core.errors import (
     Unreachable,
 )
 from app.core.fair_queue import Consumer
-from app.core.kube.kubeconfig import AddressRule, ClientCertificate
+from app.core.kube.kubeconfig import ClientCertificate, ExternalServerPolicy
 from app.core.metrics import Metrics
 from app.core.name_lookup import Found, Lookups
 
@@ -229,9 +229,9 @@ class PinnedResolver(AbstractResolver):
     another (DNS rebinding).
     """
 
-    def __init__(self, network: Network | None, addresses: AddressRule | None = None) -> None:
-        """Asks `network`, or the system; `addresses` restricts the addresses that servers may have, None allows any."""
-        self._lookups, self._addresses = network or Lookups(), addresses
+    def __init__(self, network: Network | None, policy: ExternalServerPolicy | None = None) -> None:
+        """Asks `network`, or the system; `policy` restricts the addresses that servers may have, None allows any."""
+        self._lookups, self._policy = network or Lookups(), policy
 
     def check(self, host: str) -> None:
         """Checks a host that is an address literal and so needs no lookup.
@@ -239,8 +239,8 @@ class PinnedResolver(AbstractResolver):
         Raises:
             AddressForbidden: servers may not have this address.
         """
-        if self._addresses is not None:
-            self._addresses.check(host)
+        if self._policy is not None:
+            self._policy.check(host)
 
     async def resolve(
         self,
@@ -259,7 +259,7 @@ class PinnedResolver(AbstractResolver):
         found = await self._lookups.find(host)
         attempt.named()
         known = {address for _, address in found}
-        allowed = known if self._addresses is None else self._addresses.allowed(known)
+        allowed = known if self._policy is None else self._policy.allowed(known)
         return resolved(host, port, tuple(each for each in found if each.text in allowed))
 
     async def close(self) -> None:
@@ -423,6 +423,7 @@ _BY_STATUS: Final[dict[int, type[ClusterError]]] = {
     410: Expired,
     429: Throttled,
 }
+_BY_CLASS: Final[dict[int, type[ClusterError]]] = {4: Invalid, 5: ServerFault}
 _LONGEST_PAUSE_DIGITS: Final = 9
 # Seconds of the longest pause that a server may ask for: one answer of a proxy in between is not to silence us.
 _LONGEST_PAUSE: Final = 60.0
@@ -455,22 +456,10 @@ def error_of_status(
     """
     if 300 <= status < 400:  # noqa: PLR2004 - the classes of HTTP statuses are plain numbers to any reader
         return BadAnswer(f"{asked}: a redirect ({status}), which is never followed", status=status)
-    error = _class_of(status)
+    error = _BY_STATUS.get(status) or _BY_CLASS.get(status // 100, BadAnswer)
     meaning = f" ({error.__name__})" if error is not BadAnswer else ""
     message = f"{asked}: {status}{meaning}" + (f": {detail}" if detail else "")
     return error(message, status=status, retry_after=retry_after)
-
-
-def _class_of(status: int) -> type[ClusterError]:
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    match status // 100:
-        case 4:
-            return Invalid
-        case 5:
-            return ServerFault
-        case _:
-            return BadAnswer
 
 
 def error_of_exception(asked: RequestedRight, error: Exception) -> ClusterError:
@@ -487,21 +476,30 @@ def error_of_exception(asked: RequestedRight, error: Exception) -> ClusterError:
 
 
 def _of_transport(asked: RequestedRight, error: Exception) -> ClusterError:
-    certificate = _certificate_error(error)
-    if certificate is not None:
+    if (certificate := _certificate_error(error)) is not None:
         said = getattr(certificate, "verify_message", "") or "the certificate does not match"
         return CertificateUntrusted(f"{asked}: the server's certificate is not trusted: {said}")
+    kind: type[ClusterError] = Unreachable
     match error:
         case ExcessiveFraming():
             return LimitExceeded("crumbs", f"{asked}: {error}")
         case aiohttp.ClientPayloadError():
-            return BadAnswer(f"{asked}: the answer was cut off")
+            kind, why = BadAnswer, "the answer was cut off"
         case aiohttp.ClientResponseError() | aiohttp.InvalidURL():
-            return BadAnswer(f"{asked}: the answer is not valid HTTP")
+            kind, why = BadAnswer, "the answer is not valid HTTP"
         case aiohttp.ClientConnectorDNSError():
-            return NameUnresolved(f"{asked}: the server's name cannot be resolved")
+            kind, why = NameUnresolved, "the server's name cannot be resolved"
+        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            why = "no TLS connection could be made"
+        case TimeoutError():
+            why = "no answer in time"
+        case aiohttp.ServerDisconnectedError():
+            why = "the connection was closed before an answer came"
+        case OSError(strerror=str() as said) if said:
+            why = f"no connection: {said}"
         case _:
-            return Unreachable(f"{asked}: {_why_unreachable(error)}")
+            why = f"no answer ({type(error).__name__})"
+    return kind(f"{asked}: {why}")
 
 
 def _certificate_error(error: BaseException | None) -> BaseException | None:
@@ -512,20 +510,6 @@ def _certificate_error(error: BaseException | None) -> BaseException | None:
             return error
         error = error.__cause__
     return None
-
-
-def _why_unreachable(error: Exception) -> str:
-    match error:
-        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            return "no TLS connection could be made"
-        case TimeoutError():
-            return "no answer in time"
-        case aiohttp.ServerDisconnectedError():
-            return "the connection was closed before an answer came"
-        case OSError(strerror=str() as said) if said:
-            return f"no connection: {said}"
-        case _:
-            return f"no answer ({type(error).__name__})"
 
 
 def retry_after_of(header: str | None, date: str | None) -> float | None:

@@ -14,9 +14,9 @@ from app.core.kube.connections import RequestedRight
 from app.core.kube.decoding import envelope
 from app.core.kube.decoding import overrides as codec
 from app.core.kube.reflector import ObjectKey, Reflector, troubles
-from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource, collection
+from app.core.kube.resources import PAUSES, SCALE_REQUESTS, ApiResource, WatchSource
 from app.core.kube.seed_api import URGENT_WITHIN, Budget, SeedApi, or_none
-from app.core.model.overrides import API_VERSION, Pause, ScaleRequest
+from app.core.model.overrides import Pause, ScaleRequest
 from app.core.ports import Starting, WatchState
 from app.core.tasks import Tasks, tell
 
@@ -35,7 +35,6 @@ PAGE: Final = 100
 class Kind(Generic[T]):
     """A kind of custom resource: where it is, and how it is read and written."""
 
-    name: str
     resource: ApiResource
     decode: Callable[[envelope.Raw], T]
     spec: Callable[[T], Mapping[str, Any]]
@@ -45,10 +44,7 @@ class Kind(Generic[T]):
     def source(self) -> WatchSource[T]:
         """The source of the objects of all namespaces: without the kind there is none of it."""
         return WatchSource(
-            self.resource.plural,
-            self.name,
-            self.resource.plural,
-            collection(self.resource),
+            self.resource,
             self.decode,
             complaint=lambda found: found.problem,
             page=PAGE,
@@ -57,9 +53,9 @@ class Kind(Generic[T]):
         )
 
 
-PAUSE: Final = Kind("Pause", PAUSES, codec.pause, codec.pause_spec, codec.pause_status)
+PAUSE: Final = Kind(PAUSES, codec.pause, codec.pause_spec, codec.pause_status)
 SCALE_REQUEST: Final = Kind(
-    "ScaleRequest", SCALE_REQUESTS, codec.scale_request, codec.scale_spec, codec.scale_status
+    SCALE_REQUESTS, codec.scale_request, codec.scale_spec, codec.scale_status
 )
 
 
@@ -254,9 +250,9 @@ class CustomObjects(Generic[T]):
         state = self._reflector.state
         if self.off is not None or not state.synced or not state.stale(self._clock.now()):
             return
-        path, before = self._kind.resource.path(namespace), tuple(self.of(namespace).values())
+        before = tuple(self.of(namespace).values())
         send = partial(self._api.call, budget=Budget.URGENT if urgent else Budget.NORMAL)
-        found = await self._reflector.read(path, namespace, send=send, within=URGENT_WITHIN)
+        found = await self._reflector.read(namespace, send=send, within=URGENT_WITHIN)
         for known in before:  # what came meanwhile need not be in it
             if (namespace, known.id.name) not in found:
                 self._learn(known, gone=True)
@@ -286,8 +282,8 @@ class CustomObjects(Generic[T]):
             "annotations": {codec.CREATED_BY: self._identity},
         }
         body = {
-            "apiVersion": API_VERSION,
-            "kind": self._kind.name,
+            "apiVersion": self._kind.resource.api_version,
+            "kind": self._kind.resource.kind,
             "metadata": metadata,
             "spec": self._kind.spec(wanted),
         }
@@ -344,7 +340,7 @@ class CustomObjects(Generic[T]):
             request, self._kind.decode, budget, new_connection=True, starting=starting
         )
         if found.id.name != known.id.name:
-            raise BadAnswer(f"the answer is not {self._kind.name} {known.id.name}")
+            raise BadAnswer(f"the answer is not {self._kind.resource.kind} {known.id.name}")
         return self._learn(found)
 
     def _request(self, verb: str, namespace: str, *where: str, **more: Any) -> ApiRequest:  # noqa: ANN401

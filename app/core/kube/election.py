@@ -115,8 +115,8 @@ class LeaseStore:
             Conflict: it exists already.
         """
         body = {
-            "apiVersion": f"{LEASES.group}/{LEASES.version}",
-            "kind": "Lease",
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
             "metadata": {"name": self.name, "namespace": self._namespace},
             "spec": spec,
         }

@@ -22,8 +22,6 @@ from app.core.errors import AddressForbidden, CredentialRefused
 from app.core.fair_queue import Consumer
 from app.core.tls import as_file, load_chain
 
-FLAG: Final = "--external-server-pattern"
-
 # Unspecified (connecting to 0.0.0.0 reaches this machine) and other addresses that no host can have.
 _THIS_NETWORK: Final = ipaddress.IPv4Network("0.0.0.0/8")
 # IPv6 prefixes whose last 32 bits are an IPv4 address.
@@ -82,40 +80,6 @@ def _within(
     if address.teredo is not None:
         found.append(address.teredo[1])
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class AddressRule:
-    """The addresses that may be connected to."""
-
-    literals: bool = False
-    """Whether a server that is named by an address may have any: the flag is set and matches it as written."""
-
-    def check(self, host: str) -> None:
-        """Checks a server that is named by an address.
-
-        Raises:
-            AddressForbidden: the address is not allowed.
-        """
-        if not self.literals and is_literal(host) and is_forbidden(host):
-            raise _forbidden("the server's address is")
-
-    def allowed(self, addresses: Iterable[str]) -> frozenset[str]:
-        """Returns the addresses of a name that may be connected to.
-
-        Raises:
-            AddressForbidden: none of them may.
-        """
-        found = frozenset(each for each in addresses if not is_forbidden(each))
-        if not found:
-            raise _forbidden("the server's name leads to")
-        return found
-
-
-def _forbidden(subject: str) -> AddressForbidden:
-    return AddressForbidden(
-        f"{subject} an address that is loopback, link-local, multicast or unspecified (see {FLAG})"
-    )
 
 
 # YAML from an untrusted source, as text, lists and mappings only: no anchors, tags, types or sizes that could hurt
@@ -302,12 +266,9 @@ class ServerPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ExternalServerPolicy:
-    """Which servers the external kubeconfig of endpoint mode may name (threat T5).
+    """Which servers the external kubeconfig of endpoint mode may name, and the addresses they may have (threat T5)."""
 
-    The addresses that their names resolve to are checked when connecting (`AddressRule`).
-    """
-
-    flag: ClassVar = FLAG
+    flag: ClassVar = "--external-server-pattern"
     """The flag that sets the pattern."""
     pattern: str | None = None
     """As in `ServerPolicy`; None allows any server."""
@@ -321,10 +282,29 @@ class ExternalServerPolicy:
         """Returns whether the kubeconfig of `namespace` may name this server."""
         return self.pattern is None or _matches(self.pattern, namespace, host, port)
 
-    @property
-    def addresses(self) -> AddressRule:
-        """The addresses that these servers may have."""
-        return AddressRule(literals=self.pattern is not None)
+    def check(self, host: str) -> None:
+        """Checks a server that is named by an address, which may be any if the pattern matches it as written.
+
+        Raises:
+            AddressForbidden: the address is not allowed.
+        """
+        if self.pattern is None and is_literal(host) and is_forbidden(host):
+            raise self._forbidden("the server's address is")
+
+    def allowed(self, addresses: Iterable[str]) -> frozenset[str]:
+        """Returns the addresses of a name that may be connected to.
+
+        Raises:
+            AddressForbidden: none of them may.
+        """
+        found = frozenset(each for each in addresses if not is_forbidden(each))
+        if not found:
+            raise self._forbidden("the server's name leads to")
+        return found
+
+    def _forbidden(self, subject: str) -> AddressForbidden:
+        what = "an address that is loopback, link-local, multicast or unspecified"
+        return AddressForbidden(f"{subject} {what} (see {self.flag})")
 
 
 Servers = ServerPolicy | ExternalServerPolicy

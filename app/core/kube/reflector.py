@@ -254,12 +254,12 @@ class Reflector(Generic[T]):
             admitted: the caller's own budget, on which each request waits; None stands for the normal one.
         """
         self._source, self._api, self._random = source, api, random
-        self.label = source.label
+        self.label = source.label or source.resource.plural
         """Name of the watch in metrics, log and status."""
         self._clock, self._metrics = api.clock, api.metrics
         self._changed, self._replaced = changed, replaced
         self._refusal_changed, self._admitted = refusal_changed, admitted
-        self._replica = Replica(source.label, source.decode, source.complaint)
+        self._replica = Replica(self.label, source.decode, source.complaint)
         self.version: str | None = None
         """The resourceVersion up to which the copy is complete; None before a list."""
         self._synced = False
@@ -306,8 +306,7 @@ class Reflector(Generic[T]):
         """Lists and watches until it is cancelled.
 
         Raises:
-            Unauthorized: a source that is `short_lived` was refused repeatedly.
-            Forbidden: as above.
+            Forbidden: a source that is `short_lived` was refused repeatedly, or our credentials were not accepted.
         """
         in_a_row = ConsecutiveFailures()
         while True:
@@ -318,7 +317,7 @@ class Reflector(Generic[T]):
             if error is not None or failures:
                 self._record_failure(error, failures)
             if error is not None and self._source.short_lived and _refused(error, failures):
-                raise error
+                raise Forbidden(str(error), status=error.status) from error
             await self._clock.sleep(self._pause(error, failures))
 
     async def _once(self) -> ClusterError | None:
@@ -381,14 +380,14 @@ class Reflector(Generic[T]):
         error = why or Unreachable("the server closed the watch at once")
         reason = type(error).__name__
         self.trouble = str(error)
-        self._metrics.watch_restarts.labels(self._source.label, reason).inc()
+        self._metrics.watch_restarts.labels(self.label, reason).inc()
         refused = isinstance(error, Unauthorized | Forbidden) or self.unavailable is not None
         known = self._source.dispensable and (
             _refused(error, failures) or self.unavailable is not None
         )
         (log.debug if known else log.error if refused else log.warning)(
             "watch interrupted",
-            watch=self._source.label,
+            watch=self.label,
             reason=reason,
             error=str(error),
             failures=failures,
@@ -429,8 +428,7 @@ class Reflector(Generic[T]):
 
     async def read(
         self,
-        path: str,
-        where: str,
+        namespace: str,
         *,
         send: SendPage,
         within: float,
@@ -439,8 +437,7 @@ class Reflector(Generic[T]):
         """Lists the source in one namespace; the copy stays as it is.
 
         Args:
-            path: the URL path of the collection there.
-            where: the namespace.
+            namespace: which one.
             send: sends the requests, on the budget that they are charged to.
             within: time limit of each request in seconds.
             most: maximum number of objects; None for any number.
@@ -449,7 +446,7 @@ class Reflector(Generic[T]):
             LimitExceeded: there are more than `most`.
             ClusterError: the list failed.
         """
-        asked = self._asked("list", where)
+        path, asked = await self._source.path(namespace), self._asked("list", namespace)
         found: dict[ObjectKey, T] = {}
         async for page, problem in pages(self._source, path, asked, send, within=within):
             await self._take_in(asked, page, problem, found)
@@ -571,13 +568,14 @@ class Reflector(Generic[T]):
         return version
 
     def _asked(self, verb: str, where: str = "") -> RequestedRight:
+        resource = self._source.resource.plural
         named = f" named {self._source.name}" if self._source.name else ""
-        return RequestedRight(verb, self._source.resource + named, where or self._source.where)
+        return RequestedRight(verb, resource + named, where or self._source.where)
 
     def _in_contact(self) -> None:
         self._last_contact = self._clock.now()
         if not self._source.short_lived:
-            self._metrics.watch_contact.labels(self._source.label).set(self._last_contact)
+            self._metrics.watch_contact.labels(self.label).set(self._last_contact)
 
 
 def troubles(watches: Iterable[Reflector[Any]]) -> Mapping[str, str]:

@@ -5,7 +5,8 @@ so that RBAC can restrict it to that name.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from app.core.kube.connections import MIB, RequestedRight
 from app.core.kube.decoding import envelope, pod_objects, seed_objects
 from app.core.kube.decoding.envelope import METADATA_LIST, RawPage, name_if_protected
 from app.core.kube.seed_api import WITHIN, Budget, SeedApi
+from app.core.model.callers import GROUP
 from app.core.model.endpoints import ProbedPod
 from app.core.model.names import LabelSelector, Operator, Requirement
 from app.core.model.shoots import ClusterView, MachineView, Route, SecretView, Undecodable
@@ -38,12 +40,17 @@ class ApiResource:
 
     group: str
     version: str
+    kind: str
     plural: str
-    has_scale: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Returns the path of an object, of all objects of a namespace, or of all objects."""
-        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        base = f"{'/apis' if self.group else '/api'}/{self.api_version}"
         parts = [base, f"namespaces/{namespace}" if namespace else "", self.plural]
         return "/".join(part for part in [*parts, name, subresource] if part)
 
@@ -70,24 +77,29 @@ class ApiResource:
         return ApiRequest(asked, path, within, method=_METHODS[verb], **more)
 
 
-CLUSTERS: Final = ApiResource("extensions.gardener.cloud", "v1alpha1", "clusters")
-MACHINES: Final = ApiResource("machine.sapcloud.io", "v1alpha1", "machines")
-SECRETS: Final = ApiResource("", "v1", "secrets")
-LEASES: Final = ApiResource("coordination.k8s.io", "v1", "leases")
-PODS: Final = ApiResource("", "v1", "pods")
-ENDPOINT_SLICES: Final = ApiResource("discovery.k8s.io", "v1", "endpointslices")
-EVENTS: Final = ApiResource("events.k8s.io", "v1", "events")
-PAUSES: Final = ApiResource("dependency-watchdog.gardener.cloud", "v1alpha1", "pauses")
-SCALE_REQUESTS: Final = ApiResource(
-    "dependency-watchdog.gardener.cloud", "v1alpha1", "scalerequests"
+CLUSTERS: Final = ApiResource("extensions.gardener.cloud", "v1alpha1", "Cluster", "clusters")
+MACHINES: Final = ApiResource("machine.sapcloud.io", "v1alpha1", "Machine", "machines")
+SECRETS: Final = ApiResource("", "v1", "Secret", "secrets")
+LEASES: Final = ApiResource("coordination.k8s.io", "v1", "Lease", "leases")
+PODS: Final = ApiResource("", "v1", "Pod", "pods")
+ENDPOINT_SLICES: Final = ApiResource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
+EVENTS: Final = ApiResource("events.k8s.io", "v1", "Event", "events")
+PAUSES: Final = ApiResource(GROUP, "v1alpha1", "Pause", "pauses")
+SCALE_REQUESTS: Final = ApiResource(GROUP, "v1alpha1", "ScaleRequest", "scalerequests")
+TOKEN_REVIEWS: Final = ApiResource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews")
+ACCESS_REVIEWS: Final = ApiResource(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews"
 )
-TOKEN_REVIEWS: Final = ApiResource("authentication.k8s.io", "v1", "tokenreviews")
-ACCESS_REVIEWS: Final = ApiResource("authorization.k8s.io", "v1", "subjectaccessreviews")
-SELF_REVIEWS: Final = ApiResource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+SELF_REVIEWS: Final = ApiResource(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"
+)
 _KNOWN: Final = {
-    ("apps/v1", "Deployment"): ApiResource("apps", "v1", "deployments", has_scale=True),
-    ("apps/v1", "StatefulSet"): ApiResource("apps", "v1", "statefulsets", has_scale=True),
-    ("apps/v1", "ReplicaSet"): ApiResource("apps", "v1", "replicasets", has_scale=True),
+    (each.api_version, each.kind): each
+    for each in (
+        ApiResource("apps", "v1", "Deployment", "deployments"),
+        ApiResource("apps", "v1", "StatefulSet", "statefulsets"),
+        ApiResource("apps", "v1", "ReplicaSet", "replicasets"),
+    )
 }
 
 
@@ -100,7 +112,7 @@ def assumed(ref: ResourceRef) -> ApiResource:
     word = ref.kind.lower()
     ending = "es" if word.endswith("s") else "s"
     plural = f"{word[:-1]}ies" if word.endswith("y") else word + ending
-    return ApiResource(group, version, plural, has_scale=True)
+    return ApiResource(group, version, ref.kind, plural)
 
 
 class Resources:
@@ -136,8 +148,8 @@ class Resources:
         except NotFound:
             return {}
         return {
-            (api_version, kind): ApiResource(group, version, plural, has_scale)
-            for kind, plural, has_scale in listed
+            (api_version, kind): ApiResource(group, version, kind, plural)
+            for kind, plural in listed
         }
 
 
@@ -152,13 +164,12 @@ MOST_PAGE: Final = 4 * MIB
 class WatchSource(Generic[T]):
     """Which objects a reflector copies, and how it decodes them."""
 
-    label: str
-    """Name of the watch in metrics and log."""
-    kind: str
-    resource: str
-    path: Callable[[], Awaitable[str]]
-    """Returns the URL path of the collection; may have to ask the discovery API for it."""
+    resource: ApiResource
     decode: Callable[[envelope.Raw], T]
+    label: str = ""
+    """Name of the watch in metrics and log; empty for the plural of the resource."""
+    discover: Callable[[], Awaitable[ApiResource]] | None = None
+    """Returns how the resource is served, if that is not known; until then messages have its kind for a plural."""
     complaint: Callable[[T], str | None] = lambda _: None
     """Returns which part of a decoded object could not be understood, if any."""
     name: str = ""
@@ -166,7 +177,7 @@ class WatchSource(Generic[T]):
     selector: str = ""
     """Restricts the copy to objects that match this `labelSelector`."""
     where: str = ""
-    """The namespace that `path` is limited to; empty for all."""
+    """The namespace that the copy is limited to; empty for all."""
     page: int = 500
     most: int = MOST_PAGE
     """Maximum size of a page in bytes."""
@@ -185,6 +196,11 @@ class WatchSource(Generic[T]):
     """Whether the objects are gone once the seed persistently answers that it does not serve their kind."""
     accept: str = JSON
     """The media type that is asked for."""
+
+    async def path(self, namespace: str = "") -> str:
+        """Returns the URL path of the objects of a namespace, by default of all that are watched."""
+        resource = self.resource if self.discover is None else await self.discover()
+        return resource.path(namespace or self.where)
 
     @property
     def selection(self) -> dict[str, str]:
@@ -229,7 +245,7 @@ async def pages(
             params |= {"continue": continues}
         accept = METADATA_LIST if alone else source.accept
         request = ApiRequest(asked, path, within, params, most=source.most, accept=accept)
-        read = envelope.raw_page("PartialObjectMetadata" if alone else source.kind)
+        read = envelope.raw_page("PartialObjectMetadata" if alone else source.resource.kind)
         try:
             page = await send(request, read)
         except LimitExceeded as error:
@@ -258,11 +274,8 @@ PROBED_POD_PAGE: Final = 250
 def clusters() -> WatchSource[ClusterView]:
     """Returns the source of all Clusters."""
     return WatchSource(
-        label="clusters",
-        kind="Cluster",
-        resource=CLUSTERS.plural,
-        path=collection(CLUSTERS),
-        decode=seed_objects.cluster,
+        CLUSTERS,
+        seed_objects.cluster,
         complaint=lambda view: view.shoot.reason if isinstance(view.shoot, Undecodable) else None,
         page=CLUSTER_PAGE,
     )
@@ -270,37 +283,24 @@ def clusters() -> WatchSource[ClusterView]:
 
 def machines() -> WatchSource[MachineView]:
     """Returns the source of the Machines of all control-plane namespaces."""
-    return WatchSource(
-        "machines", "Machine", MACHINES.plural, collection(MACHINES), seed_objects.machine
-    )
+    return WatchSource(MACHINES, seed_objects.machine)
 
 
 def secrets(name: str, route: Route = Route.INTERNAL) -> WatchSource[SecretView]:
     """Returns the source of the Secrets of this name, whose kubeconfigs belong to this route."""
-    return WatchSource(
-        "secrets" if route is Route.INTERNAL else f"{route}-secrets",
-        "Secret",
-        SECRETS.plural,
-        collection(SECRETS),
-        seed_objects.secret_of(route),
-        name=name,
-    )
+    label = "secrets" if route is Route.INTERNAL else f"{route}-secrets"
+    return WatchSource(SECRETS, seed_objects.secret_of(route), label, name=name)
 
 
 def dependent(
     ref: ResourceRef, resources: Resources, *, optional: bool = False
 ) -> WatchSource[WorkloadView]:
     """Returns the source of the dependents of this kind and name; its path may have to be discovered."""
-
-    async def path() -> str:
-        return (await resources.find(ref)).path()
-
     return WatchSource(
-        str(ref),
-        ref.kind,
-        ref.kind,
-        path,
+        replace(assumed(ref), plural=ref.kind),
         seed_objects.workload(ref),
+        str(ref),
+        partial(resources.find, ref),
         name=ref.name,
         may_be_unserved=optional,
     )
@@ -309,27 +309,17 @@ def dependent(
 def slices(services: Collection[str]) -> WatchSource[SliceView]:
     """Returns the source of the EndpointSlices of services with these names, in all namespaces."""
     of_services = Requirement(pod_objects.SERVICE_LABEL, Operator.IN, frozenset(services))
-    return WatchSource(
-        "endpointslices",
-        "EndpointSlice",
-        ENDPOINT_SLICES.plural,
-        collection(ENDPOINT_SLICES),
-        pod_objects.endpoint_slice,
-        selector=str(of_services),
-        lists_when_stale=True,
-    )
+    decode = pod_objects.endpoint_slice
+    return WatchSource(ENDPOINT_SLICES, decode, selector=str(of_services), lists_when_stale=True)
 
 
 def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]:
     """Returns the source of the pods of a namespace that match `selector` (None: all), for the time of a recovery."""
     return WatchSource(
-        "pods",
-        "Pod",
-        PODS.plural,
-        collection(PODS, namespace),
+        PODS,
         pod_objects.pod,
-        selector=str(selector or ""),
         where=namespace,
+        selector=str(selector or ""),
         page=POD_PAGE,
         short_lived=True,
     )
@@ -337,34 +327,17 @@ def pods(namespace: str, selector: LabelSelector | None) -> WatchSource[PodView]
 
 def metadata(resource: ApiResource) -> WatchSource[tuple[str, str] | None]:
     """Returns the source of the metadata of all objects of a kind; of protected ones their namespace and name."""
-    return WatchSource(
-        resource.plural,
-        "PartialObjectMetadata",
-        resource.plural,
-        collection(resource),
-        name_if_protected,
-        accept=METADATA_LIST,
-    )
+    listed = replace(resource, kind="PartialObjectMetadata")
+    return WatchSource(listed, name_if_protected, accept=METADATA_LIST)
 
 
 def probed_pods(selector: LabelSelector) -> WatchSource[ProbedPod]:
     """Returns the source of the pods that match `selector` in all namespaces."""
     return WatchSource(
-        f"pods {selector}".rstrip(),
-        "Pod",
-        PODS.plural,
-        collection(PODS),
+        PODS,
         pod_objects.probed_pod,
+        f"pods {selector}".rstrip(),
         selector=str(selector),
         page=PROBED_POD_PAGE,
         dispensable=True,
     )
-
-
-def collection(resource: ApiResource, namespace: str = "") -> Callable[[], Awaitable[str]]:
-    """Returns what `WatchSource.path` is for a kind that is known."""
-
-    async def path() -> str:
-        return resource.path(namespace)
-
-    return path

@@ -158,35 +158,6 @@ def _permissions(needed: Iterable[Permission], *, dry_run: bool) -> tuple[Permis
     )
 
 
-class AccessReviewer:
-    """Sends a SelfSubjectAccessReview for each permission."""
-
-    def __init__(self, api: SeedApi) -> None:
-        self._api = api
-
-    async def missing(self, needed: Iterable[Permission]) -> tuple[Permission, ...]:
-        """Returns the permissions that are denied.
-
-        Raises:
-            ClusterError: the seed could not be asked, so nothing is known.
-        """
-        return tuple([each for each in needed if not await self._allowed(each)])
-
-    async def _allowed(self, permission: Permission) -> bool:
-        resource, _, subresource = permission.resource.partition("/")
-        attributes = {
-            "verb": permission.verb,
-            "group": permission.group,
-            "resource": resource,
-            "subresource": subresource,
-            "name": permission.name,
-            "namespace": permission.namespace,
-        }
-        spec = {"resourceAttributes": _without_empty(attributes)}
-        request = _request(SELF_REVIEWS, "SelfSubjectAccessReview", spec, WITHIN)
-        return (await self._api.call(request, _self_review)).allowed
-
-
 REVIEWED_WITHIN: Final = 3.0
 """Time limit of a review in seconds, including a second attempt; after that the seed counts as unavailable."""
 # Maximum bytes of an answer, which repeats the question; a user may have many groups.
@@ -194,10 +165,24 @@ _MOST: Final = 256 * 1024
 
 
 class Reviewer:
-    """Sends TokenReviews and SubjectAccessReviews to the seed; limiting their rate is left to the caller."""
+    """Asks the seed about our rights, and about tokens and rights of callers, whose rate is the caller's to limit."""
 
     def __init__(self, api: SeedApi) -> None:
         self._api = api
+
+    async def missing(self, needed: Iterable[Permission]) -> tuple[Permission, ...]:
+        """Returns the permissions that we are denied.
+
+        Raises:
+            ClusterError: the seed could not be asked, so nothing is known.
+        """
+        found = []
+        for each in needed:
+            spec = _on_resource(each.verb, each.group, each.resource, each.namespace, each.name)
+            request = _request(SELF_REVIEWS, spec, WITHIN)
+            if not (await self._api.call(request, _self_review)).allowed:
+                found.append(each)
+        return tuple(found)
 
     async def authenticate(self, token: str, *, audience: str | None = AUDIENCE) -> Caller | None:
         """Returns the owner of the token; None if it is not valid for `audience` (None: the API server itself).
@@ -210,7 +195,7 @@ class Reviewer:
         if not token:
             return None  # a server would answer 400
         spec = {"token": token} | ({} if audience is None else {"audiences": [audience]})
-        request = _request(TOKEN_REVIEWS, "TokenReview", spec, REVIEWED_WITHIN)
+        request = _request(TOKEN_REVIEWS, spec, REVIEWED_WITHIN)
         status = await self._review(request, _token_review)
         # a server without support for audiences omits them, so what it says of a token is of no use
         made_for = audience is None or audience in (status.audiences or ())
@@ -237,8 +222,13 @@ class Reviewer:
             "groups": caller.groups,
             "extra": caller.extra,
         }
-        spec = _without_empty(user) | _attributes(access)
-        request = _request(ACCESS_REVIEWS, "SubjectAccessReview", spec, REVIEWED_WITHIN)
+        about = (
+            {"nonResourceAttributes": {"path": access.path, "verb": access.verb}}
+            if access.path
+            else _on_resource(access.verb, GROUP, access.resource, access.namespace)
+        )
+        spec = _without_empty(user) | about
+        request = _request(ACCESS_REVIEWS, spec, REVIEWED_WITHIN)
         status = await self._review(request, _access_review)
         return status.allowed and not status.denied
 
@@ -255,10 +245,8 @@ class Reviewer:
             raise Unreachable(text) from late
 
 
-def _request(
-    resource: ApiResource, kind: str, spec: Mapping[str, Any], within: float
-) -> ApiRequest:
-    body = {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec}
+def _request(resource: ApiResource, spec: Mapping[str, Any], within: float) -> ApiRequest:
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
     secret = resource is TOKEN_REVIEWS
     return resource.request("create", within=within, body=body, secret=secret, most=_MOST)
 
@@ -267,16 +255,17 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _attributes(access: Access) -> dict[str, Any]:
-    if access.path:
-        return {"nonResourceAttributes": {"path": access.path, "verb": access.verb}}
-    resource, _, subresource = access.resource.partition("/")
+def _on_resource(
+    verb: str, group: str, resource: str, namespace: str, name: str = ""
+) -> dict[str, Any]:
+    plural, _, subresource = resource.partition("/")
     attributes = {
-        "group": GROUP,
-        "resource": resource,
+        "verb": verb,
+        "group": group,
+        "resource": plural,
         "subresource": subresource,
-        "verb": access.verb,
-        "namespace": access.namespace,
+        "name": name,
+        "namespace": namespace,
     }
     return {"resourceAttributes": _without_empty(attributes)}
 
@@ -304,19 +293,19 @@ class _Review(msgspec.Struct, Generic[T]):
     status: T
 
 
-def _status_of(kind: str, review: type[_Review[T]]) -> Decode[T]:
+def _status_of(resource: ApiResource, review: type[_Review[T]]) -> Decode[T]:
     """Returns the decoder of the status of a review."""
     decoder = msgspec.json.Decoder(review)
 
     def status(raw: Raw) -> T:
         found = decoder.decode(raw)
-        if found.kind != kind:
-            raise BadAnswer(f"the answer is not a {kind}")
+        if found.kind != resource.kind:
+            raise BadAnswer(f"the answer is not a {resource.kind}")
         return found.status
 
     return status
 
 
-_token_review: Final = _status_of("TokenReview", _Review[_TokenStatus])
-_access_review: Final = _status_of("SubjectAccessReview", _Review[_AccessStatus])
-_self_review: Final = _status_of("SelfSubjectAccessReview", _Review[_AccessStatus])
+_token_review: Final = _status_of(TOKEN_REVIEWS, _Review[_TokenStatus])
+_access_review: Final = _status_of(ACCESS_REVIEWS, _Review[_AccessStatus])
+_self_review: Final = _status_of(SELF_REVIEWS, _Review[_AccessStatus])

@@ -21,7 +21,6 @@ from app.core.kube.decoding import seed_objects
 from app.core.kube.reflector import DECODED_AT_ONCE, Reflector, troubles
 from app.core.kube.resources import (
     CLUSTERS,
-    MACHINES,
     SECRETS,
     ApiResource,
     Resources,
@@ -184,7 +183,6 @@ class SeedCluster:
         """
         budget = Budget.of(urgent=urgent)
         found = await self._machine_lists.read(
-            MACHINES.path(namespace),
             namespace,
             send=partial(self._api.call, budget=budget),
             within=budget.within,

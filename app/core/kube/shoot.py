@@ -283,7 +283,7 @@ class ShootConnector:
             metrics.credentials_rejected.labels(reason)
         self._requests = ShootRequests(probe_timeout)
         self._limits = ResponseLimits(first_byte_reused=min(3.0, probe_timeout / 3))
-        outside = PinnedResolver(network, external.addresses)
+        outside = PinnedResolver(network, external)
         self._pools = {
             Route.INTERNAL: ConnectionPool(
                 "shoot", clock, metrics, connections=1, budget=budget, network=network

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import Final
 
-from app.core.errors import Forbidden, Invalid, Unauthorized
+from app.core.errors import Forbidden, Invalid
 from app.core.kube import resources
 from app.core.kube.connections import MIB
 from app.core.kube.decoding import envelope, pod_objects
@@ -15,39 +15,6 @@ from app.core.model.names import LabelSelector
 from app.core.model.weeding import PodView, ServiceKey, SliceView
 from app.core.ports import Admission, Relisted, ServiceListener, Starting, WatchState
 from app.core.tasks import Tasks, tell
-
-
-class PodWatch:
-    """A copy of the pods of one namespace, kept up to date by `run`."""
-
-    def __init__(self, namespace: str, reflector: Reflector[PodView]) -> None:
-        self._namespace, self._reflector = namespace, reflector
-
-    @property
-    def synced(self) -> bool:
-        """Whether the pods have been listed."""
-        return self._reflector.state.synced
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the watch does not work; None while it does."""
-        return self._reflector.trouble
-
-    def pods(self) -> Mapping[str, PodView]:
-        """Returns a snapshot of the pods by name, from the watch."""
-        return dict(self._reflector.of(self._namespace))
-
-    async def run(self) -> None:
-        """Lists once, then watches until it is cancelled.
-
-        Raises:
-            Forbidden: the right to list or watch pods is missing, or our credentials are not accepted.
-        """
-        try:
-            await self._reflector.run()
-        except Unauthorized as error:
-            raise Forbidden(str(error), status=error.status) from error
-
 
 _WATCH: Final = {"watch": "endpointslices"}
 
@@ -146,16 +113,15 @@ class WeederSeed:
         selector: LabelSelector | None,
         changed: Callable[[str], None],
         admitted: Admission,
-    ) -> PodWatch:
+    ) -> Reflector[PodView]:
         """Creates a watch of the pods of a namespace that match `selector` (None: all), to be started by `run`."""
-        reflector = Reflector(
+        return Reflector(
             resources.pods(namespace, selector),
             self._api,
             self._random,
             lambda _, name: changed(name),
             admitted=admitted,
         )
-        return PodWatch(namespace, reflector)
 
     async def read_pod(self, namespace: str, name: str) -> PodView | None:
         """Reads a pod live, on the caller's budget; returns None if it does not exist."""

@@ -390,14 +390,14 @@ def test_a_bookmark_has_no_name():
     assert envelope.bookmark(envelope.watch_event(event).object) == "12"
 
 
-def test_discovery_tells_the_plural_and_whether_there_is_scale():
+def test_discovery_tells_the_plural_of_each_kind():
     resources = [
         {"name": "scalers", "kind": "Scaler"},
         {"name": "scalers/scale", "kind": "Scale"},
         {"name": "things", "kind": "Thing"},
     ]
     got = envelope.resource_list(raw({"kind": "APIResourceList", "resources": resources}))
-    assert got == (("Scaler", "scalers", True), ("Thing", "things", False))
+    assert got == (("Scaler", "scalers"), ("Thing", "things"))
 
 
 OF_PODS = (

@@ -72,7 +72,7 @@ class Server:
         self.asked.append(request)
         begin, limit = int(request.params.get("continue", 0)), int(request.params["limit"])
         items, more = self.objects[begin : begin + limit], begin + limit < len(self.objects)
-        kind = self.source.kind
+        kind = self.source.resource.kind
         if request.accept == METADATA_LIST:
             if self.metadata_fails is not None:
                 raise self.metadata_fails

@@ -80,7 +80,7 @@ async def test_a_refusal_that_goes_on_ends_it_within_seconds(refusal, verb, line
         with pytest.raises(Forbidden, match=str(refusal)):
             await asyncio.wait_for(watch.task, 10)
         assert script.verbs().count(verb) == 3
-        assert watch.synced is (verb == "watch")
+        assert watch.state.synced is (verb == "watch")
     assert {entry["log_level"] for entry in lines} == {"error"}
 
 

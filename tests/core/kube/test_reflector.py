@@ -25,7 +25,7 @@ from app.core.errors import (
 from app.core.kube.client import WatchSilent
 from app.core.kube.decoding import seed_objects
 from app.core.kube.reflector import Reflector
-from app.core.kube.resources import WatchSource
+from app.core.kube.resources import SECRETS, WatchSource
 from app.core.kube.seed_api import Budget
 from app.core.metrics import Metrics
 
@@ -157,12 +157,7 @@ class Watcher:
 
 def watching(lists, watches, **more):
     """A reflector of Secrets."""
-
-    async def path():
-        return "/api/v1/secrets"
-
-    named = ("secrets", "Secret", "secrets")
-    source = WatchSource(*named, path, seed_objects.secret, name="kubeconfig", **more)
+    source = WatchSource(SECRETS, seed_objects.secret, name="kubeconfig", **more)
     return Watcher(Script(lists, watches), source)
 
 

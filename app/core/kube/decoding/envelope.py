@@ -178,14 +178,8 @@ class _ResourceList(Struct):
 _resource_list: Final = msgspec.json.Decoder(_ResourceList)
 
 
-def resource_list(raw: Raw) -> tuple[tuple[str, str, bool], ...]:
-    """Returns kind, plural and whether there is a `scale` subresource, for each resource of a group version."""
+def resource_list(raw: Raw) -> tuple[tuple[str, str], ...]:
+    """Returns kind and plural of each resource of a group version; subresources are not among them."""
     got = _resource_list.decode(raw)
     expect("APIResourceList", got.kind)
-    resources = got.resources or []
-    names = {resource.name for resource in resources}
-    return tuple(
-        (resource.kind, resource.name, f"{resource.name}/scale" in names)
-        for resource in resources
-        if "/" not in resource.name
-    )
+    return tuple((each.kind, each.name) for each in got.resources or () if "/" not in each.name)
