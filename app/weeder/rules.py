@@ -372,7 +372,7 @@ class Ledger:
         self._opened: deque[tuple[float, tuple[str, ...]]] = deque()
         """The keys of the owners that each start of a recovery found, with its instant."""
         self._openings: dict[str, list[_Opening]] = {}
-        """Of each owner, the oldest first; a few, and for most one, for which a deque would take eight times as much."""
+        """Of each owner, the oldest first; for most only one, for which a deque would take eight times as much."""
 
     def opened(self, now: float, pods: Iterable[PodView]) -> None:
         """Records the pods that a recovery finds at its start; terminating ones are not counted."""

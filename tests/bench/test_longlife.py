@@ -1,10 +1,12 @@
 """A long life in small: a few hours with three shoots; and each kind of leak is found."""
 
 import asyncio
+import weakref
 from dataclasses import dataclass
 
 import pytest
 
+from bench.exploration.timeline import Timeline
 from bench.longlife.days import LongLife
 from bench.longlife.measures import MIB, Hour, grown, verdict, windows
 
@@ -21,9 +23,11 @@ class Lived:
     strays: list[str]
 
 
-def lived(planted=lambda _: None) -> Lived:
+def lived(planted=lambda _: None, told=lambda _: None) -> Lived:
+    """`planted` is called when the program has started, `told` when an hour was counted."""
     life = LongLife(SHOOTS, seed=1, outages=OUTAGES)
-    return Lived(grown(life.live(HOURS, begun=planted)), life.strays)
+    found = life.live(HOURS, lambda *_: told(life), planted)
+    return Lived(grown(found), life.strays)
 
 
 def test_what_leaks_is_found():
@@ -51,10 +55,40 @@ def test_what_leaks_is_found():
     assert any("ZeroDivisionError" in each for each in found.strays)
 
 
-def test_nothing_grows_in_a_few_hours():
-    found = lived()
+def test_nothing_grows_in_a_few_hours_and_what_is_counted_has_no_log_of_a_store_in_it():
+    logs: list[int] = []
+
+    def told(life):
+        world = life.world
+        stores = [world.store, *(shoot.store for shoot in world.shoots.values())]
+        logs.extend(each.version - each.forgotten("Lease") for each in stores)
+
+    found = lived(told=told)
     assert [each for each in found.grown if not each.startswith("memory")] == []
     assert found.strays == []
+    assert len(logs) == HOURS * (1 + SHOOTS)
+    assert set(logs) == {0}
+
+
+def test_what_a_task_of_the_world_has_returned_is_let_go_of():
+    timeline = Timeline()
+    machine = timeline.machine("world")
+
+    class Answer:
+        """What a server has answered."""
+
+    async def answer():
+        return Answer()
+
+    async def main():
+        asked = machine.create_task(answer())
+        await asked
+        return weakref.ref(asked.result())
+
+    answered = timeline.run(main(), machine)
+    assert answered() is not None
+    machine.forget_ended()
+    assert answered() is None
 
 
 def hours(*memory: int, **numbers: list[int]) -> list[Hour]:
