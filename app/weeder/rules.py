@@ -371,14 +371,15 @@ class Ledger:
         """How many entries of `_sent` each owner has, by its key."""
         self._opened: deque[tuple[float, tuple[str, ...]]] = deque()
         """The keys of the owners that each start of a recovery found, with its instant."""
-        self._openings: dict[str, deque[_Opening]] = {}
+        self._openings: dict[str, list[_Opening]] = {}
+        """Of each owner, the oldest first; for most only one, for which a deque would take eight times as much."""
 
     def opened(self, now: float, pods: Iterable[PodView]) -> None:
         """Records the pods that a recovery finds at its start; terminating ones are not counted."""
         self._advance(now)
         counts = Counter(_key(pod) for pod in pods if pod.owner is not None and not pod.terminating)
         for key, count in counts.items():
-            self._openings.setdefault(key, deque()).append(_Opening(self._now, count))
+            self._openings.setdefault(key, []).append(_Opening(self._now, count))
         if counts:
             self._opened.append((self._now, tuple(counts)))
 
@@ -449,7 +450,7 @@ class Ledger:
             self._unanswered.discard(uid)
         while self._opened and self._opened[0][0] <= counts_after:
             for key in self._opened.popleft()[1]:
-                self._openings[key].popleft()
+                del self._openings[key][0]
                 if not self._openings[key]:
                     del self._openings[key]
 

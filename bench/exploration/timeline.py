@@ -229,9 +229,13 @@ class Machine(asyncio.AbstractEventLoop):
     def unfinished(self) -> list[str]:
         """What its tasks run, but for the one that asks."""
         asking = asyncio.current_task(self)
-        self._tasks = [task for task in self._tasks if not task.done()]
+        self.forget_ended()
         left = (task for task in self._tasks if task is not asking)
         return [getattr(task.get_coro(), "__qualname__", "?") for task in left]
+
+    def forget_ended(self) -> None:
+        """Lets go of the tasks that have ended, with what they returned; up to then some of them are kept."""
+        self._tasks = [task for task in self._tasks if not task.done()]
 
     # What asyncio asks of a loop.
 
@@ -288,7 +292,7 @@ class Machine(asyncio.AbstractEventLoop):
         task = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks.append(task)
         if len(self._tasks) > self._most_tasks:  # cheaper than to hear of the end of each
-            self._tasks = [each for each in self._tasks if not each.done()]
+            self.forget_ended()
             self._most_tasks = 2 * len(self._tasks) + _FEW_TASKS
         return task
 

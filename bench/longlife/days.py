@@ -200,7 +200,8 @@ class LongLife:
         self._tidy()
         program, watches = self.program, self.world.watches
         series, tasks = program.series(), len(program.machine.unfinished())
-        gc.collect()  # once the machine holds no ended task any more
+        self._machine.forget_ended()
+        gc.collect()  # once neither machine holds an ended task any more
         memory = allocated() - self._before
         port = self.servers.place.port
         servers = [port(name) for name in (SEED, *self.world.shoots)]
@@ -226,9 +227,9 @@ class LongLife:
             world.store.delete(ObjectKey("Event", key["namespace"], key["name"]))
         world.store.compact()
         for shoot in world.shoots.values():
-            shoot.store.compact()
             for kubelet in shoot.fleet.kubelets:
                 kubelet.gaps.clear()
+            shoot.store.compact()  # after its kubelets, which just caught up with their renewals
 
 
 def live(days: float, shoots: int, seed: int, *, traced: bool = False) -> int:

@@ -1,5 +1,6 @@
 """How many pods of one owner may be deleted within watchDuration."""
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -274,6 +275,18 @@ def test_it_says_what_lists_that_forget_nothing_say(steps, least):
             assert made.deleted_before(given_, now) == plain.deleted_before(given_, now)
     for view in (pod("p1"), pod("p2", owner=OTHER), pod("p3", owner=None)):
         assert made.deleted_before(view, now) == plain.deleted_before(view, now)
+
+
+def test_an_owner_that_a_recovery_finds_takes_less_than_half_a_kb():
+    """After an outage of a whole seed there are 10,000, and they stay until a pod is judged again."""
+    found = [[pod(f"p{n}", owner=owner(f"rs-{n}"))] for n in range(1_000)]
+    made = Ledger(WINDOW, LEAST)
+    tracemalloc.start()
+    for each in found:
+        made.opened(NOW, each)
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert size < 500 * len(found)
 
 
 ATTEMPTS = st.lists(
