@@ -8,6 +8,7 @@ up, or does not: that is drawn.
 import asyncio
 import json
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -232,13 +233,12 @@ class Line(Wiretap):
             call.answered = True
             self.note(call, Boundary.ANSWERED, GIVEN_UP if given_up else "Unreachable")
 
-    def open_watches(self, plural: str, namespace: str) -> int:
-        """How many watches of a resource in a namespace are open."""
+    def open_watches(self, plural: str) -> Counter[str]:
+        """How many watches of a resource of the seed are open, by namespace."""
         calls = [each.call for each in self._connections.values()]
-        about = SimulatedRequest(Host.SEED, "watch", plural, namespace)
-        return sum(
-            each is not None and not each.ended and each.sent.request == about for each in calls
-        )
+        asked = [each.sent.request for each in calls if each is not None and not each.ended]
+        about = (Host.SEED, "watch", plural)
+        return Counter(each.namespace for each in asked if each[:3] == about)
 
     def note(self, call: _Call, boundary: Boundary, outcome: str = "") -> None:
         """A request passes a boundary."""

@@ -8,10 +8,6 @@ from bench import montecarlo
 from bench.account import Account, Circumstance, Incident
 from bench.looker import Without
 
-pytestmark = pytest.mark.timeout(
-    60
-)  # three seconds each, and thrice that where coverage is measured
-
 HOURS = 30
 SEED = 4
 """In its first hours each of the rules below is needed."""

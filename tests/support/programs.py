@@ -7,10 +7,12 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def ended(*words: str | Path, cwd: Path = ROOT, **more: Any) -> subprocess.CompletedProcess[str]:
-    """How a program ends, whether well or not, and what it prints."""
+def ended(
+    *words: str | Path, cwd: Path = ROOT, timeout: float = 80, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """How a program ends, whether well or not, and what it prints; `timeout`, in seconds, ends a hang."""
     return subprocess.run(
-        words, cwd=cwd, capture_output=True, text=True, check=False, timeout=80, **more
+        words, cwd=cwd, capture_output=True, text=True, check=False, timeout=timeout, **more
     )
 
 

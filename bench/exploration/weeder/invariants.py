@@ -131,10 +131,12 @@ def no_watch_outlasts_its_recovery(ledger: WeederLedger, process: WeederProcess)
         return None
     if ledger.now - ledger.woke.get(process.name, float("-inf")) <= _WOKEN:
         return None
-    for plane in ledger.recipe.planes:
-        namespace = plane.namespace
+    watches = process.line.open_watches("pods")
+    for namespace in (plane.namespace for plane in ledger.recipe.planes):
+        if not (number := watches[namespace]):
+            continue
         recovering = process.sight.recovering(namespace)
-        if (number := process.line.open_watches("pods", namespace)) > len(recovering):
+        if number > len(recovering):
             text = ", ".join(sorted(recovering)) or "nothing"
             return f"{number} watches of pods in {namespace}, where {text} recovers"
     return None

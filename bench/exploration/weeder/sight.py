@@ -156,6 +156,10 @@ class Sight:
             return None
         return told.earliest
 
+    def namespaces(self) -> frozenset[str]:
+        """Where a recovery runs now for sure."""
+        return frozenset(key.namespace for key in self.services if self.surely(key) is not None)
+
     @property
     def quiet_at(self) -> float:
         """When the last recovery has ended."""

@@ -46,7 +46,10 @@ class Waits:
         )
 
     def _that_need_not_wait(self, leader: WeederProcess) -> Iterable[Object]:
+        recovering = frozenset() if leader.sight is None else leader.sight.namespaces()
         for plane in self._ledger.recipe.planes:
+            if plane.namespace not in recovering:
+                continue  # of none of its pods need be known how long it waits
             for pod in self._ledger.world.store.list("Pod", plane.namespace):
                 if self._has_to_go(leader, pod):
                     yield pod
