@@ -120,13 +120,12 @@ class FileCredentials:
         """
         host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
         if not host or not port:
-            raise _mistake(
-                "environment", "KUBERNETES_SERVICE_HOST", "is not set, and there is no --kubeconfig"
-            )
+            unset = "is not set, and there is no --kubeconfig"
+            raise _unusable("environment", unset, "KUBERNETES_SERVICE_HOST")
         origin = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
         made = await cls._first(clock, partial(_service_account, origin, folder))
         if not (await made.current()).token:
-            raise _mistake(str(folder / "token"), "", "is empty")
+            raise _unusable(folder / "token", "is empty")
         return made
 
     @classmethod
@@ -184,15 +183,15 @@ def _service_account(origin: str, folder: Path) -> _Contents:
         bundle = (folder / "ca.crt").read_bytes()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise _mistake(str(folder), "", f"the ServiceAccount cannot be read: {reason}") from error
+        raise _unusable(folder, f"the ServiceAccount cannot be read: {reason}") from error
     if token and not kubeconfig.is_token(token):
-        raise _mistake(str(folder / "token"), "", "is not a token")
+        raise _unusable(folder / "token", "is not a token")
 
     def context() -> ssl.SSLContext:
         try:
             return kubeconfig.client_context(kubeconfig.certificates(bundle))
         except CredentialRefused as error:
-            raise _mistake(str(folder / "ca.crt"), "", "is not a CA bundle") from error
+            raise _unusable(folder / "ca.crt", "is not a CA bundle") from error
 
     return _Contents(origin, token, (bundle,), context)
 
@@ -217,14 +216,12 @@ def _kubeconfig(path: Path) -> _Contents:
             for name, file in zip(_FILES, files, strict=True)
         )
     except OSError as error:
-        raise _mistake(
-            str(path), "", f"names a file that cannot be read: {error.strerror}"
-        ) from error
+        raise _unusable(path, f"names a file that cannot be read: {error.strerror}") from error
     if ca == b"":  # it is being written; with no authority at all the system's would be trusted
-        raise _mistake(str(path), "", "the file of its certificate authority is empty")
+        raise _unusable(path, "the file of its certificate authority is empty")
     token = bearer.removeprefix("Bearer ").strip()
     if token and not kubeconfig.is_token(token):
-        raise _mistake(str(path), "", "its token is not a token")
+        raise _unusable(path, "its token is not a token")
 
     def context() -> ssl.SSLContext:
         try:
@@ -236,7 +233,7 @@ def _kubeconfig(path: Path) -> _Contents:
             if certificate:
                 load_chain(made, certificate + b"\n" + (private_key or b""))
         except (OSError, ValueError, CredentialRefused) as error:
-            raise _mistake(str(path), "", "its certificates cannot be used") from error
+            raise _unusable(path, "its certificates cannot be used") from error
         if not loaded.verify_ssl:  # the operator set insecure-skip-tls-verify in this file
             made.check_hostname = False
             made.verify_mode = ssl.CERT_NONE
@@ -281,9 +278,9 @@ async def _load(path: Path) -> tuple[Any, dict[str, bytes]]:
         raise
     except Exception as error:  # it raises whatever goes wrong in a file or plugin
         known = isinstance(error, config.ConfigException)
-        raise _mistake(str(path), "", _why_unusable(path, error, known=known)) from error
+        raise _unusable(path, _why_unusable(path, error, known=known)) from error
     if not _is_url(configuration.host):
-        raise _mistake(str(path), "server", "is not a URL")
+        raise _unusable(path, "is not a URL", "server")
     return configuration, held
 
 
@@ -291,7 +288,7 @@ def _check_supported(path: Path, settings: Mapping[str, Any]) -> None:
     """Raises ConfigurationError for what would change whom we ask, and as whom, and is not looked at here."""
     for key in _UNSUPPORTED:
         if settings.get(key):
-            raise _mistake(str(path), key, "is not supported")
+            raise _unusable(path, "is not supported", key)
 
 
 def _take_over(user: dict[str, Any], status: Mapping[str, str]) -> None:
@@ -334,8 +331,8 @@ def _why_unusable(path: Path, error: Exception, *, known: bool) -> str:
     return f"is not a kubeconfig ({type(error).__name__})"
 
 
-def _mistake(source: str, path: str, message: str) -> ConfigurationError:
-    return ConfigurationError(source, [Mistake(None, path, message)])
+def _unusable(source: Path | str, why: str, key: str = "") -> ConfigurationError:
+    return ConfigurationError(str(source), [Mistake(None, key, why)])
 
 
 # Requests, and the budgets that they are charged to.
