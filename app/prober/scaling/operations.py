@@ -20,7 +20,7 @@ from app.core.model.scaling_runs import (
     ScalingRunStatus,
 )
 from app.core.model.workloads import Patch, ResourceRef, WorkloadView
-from app.core.reporting.notices import OverrideChanged
+from app.core.reporting.notices import OverrideChanged, report
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
@@ -368,9 +368,10 @@ class Dependents:
         done = "set" if order.ignored else "removed"
         why = "" if order.reason is None else f": {order.reason}"
         text = redaction.clean(f"{order.author} {done} ignore-scaling of {order.ref}{why}")
-        notice = OverrideChanged(
+        report(
+            self._env,
+            OverrideChanged,
             order.namespace,
-            self._env.clock.now(),
             "OverrideSet" if order.ignored else "OverrideEnded",
             text,
             resource=order.ref,
@@ -381,7 +382,6 @@ class Dependents:
             author=order.author,
             replicas=after.replicas,
         )
-        self._env.notice_bus.publish(notice)
 
     async def _read(
         self, namespace: str, ref: ResourceRef, *, spare_until: float | None = None
