@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from app.core.errors import ClusterError, Forbidden, LeadershipLost, NotFound, NotKnownYet, Refused
+from app.core import errors
 from app.core.limits import Backoff
 from app.core.model.weeding import (
     Cause,
@@ -110,7 +110,7 @@ class ReadySince:
                 inquiry.pods.extend(rules.pods_behind(self._env.seed.slices(key)))
             try:
                 goes_on = await self._read_one(inquiry)
-            except ClusterError as error:
+            except errors.ClusterError as error:
                 self._failed(inquiry, error)
                 continue
             if goes_on:
@@ -146,11 +146,11 @@ class ReadySince:
         now, duration = self._env.clock.now(), self._env.policy.watch_duration
         return question.until(since, now, duration) is None
 
-    def _failed(self, inquiry: _Inquiry, error: ClusterError) -> None:
+    def _failed(self, inquiry: _Inquiry, error: errors.ClusterError) -> None:
         """Schedules another try after an error that may be transient, as long as an answer could matter."""
         inquiry.failures += 1
         pause = error.retry_after or _BACKOFF.delay(inquiry.failures)
-        most = _IN_PASSING + 1 if isinstance(error, Forbidden) else _TRIES
+        most = _IN_PASSING + 1 if isinstance(error, errors.Forbidden) else _TRIES
         if inquiry.failures < most and pause < self._env.policy.watch_duration:
             asyncio.get_running_loop().call_later(pause, self._enqueue, inquiry)
             return
@@ -275,7 +275,7 @@ class WeederController:
         seconds = self._env.policy.watch_duration
         recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
         if recovery is None:
-            raise LeadershipLost("this process is ending")
+            raise errors.LeadershipLost("this process is ending")
         return recovery.status()
 
     def check_weed_now(self, key: ServiceKey, *, force: bool) -> str | None:
@@ -288,18 +288,20 @@ class WeederController:
             Refused: the service is not ready, or a pause covers its namespace.
         """
         if not self._began:
-            raise LeadershipLost("only the leader of the weeder deletes pods")
+            raise errors.LeadershipLost("only the leader of the weeder deletes pods")
         if key not in self._known:
-            raise NotFound(
+            raise errors.NotFound(
                 f"nothing is known about {key}: it is not configured, or has no EndpointSlices"
             )
         if not self._ready(key):
-            raise Refused(f"{key.service} is not ready: what depends on it would crash again")
+            raise errors.Refused(
+                f"{key.service} is not ready: what depends on it would crash again"
+            )
         if not self._env.pauses.synced:
-            raise NotKnownYet("the overrides have not been read yet; retry in a moment")
+            raise errors.NotKnownYet("the overrides have not been read yet; retry in a moment")
         paused = self._env.pauses.paused(key.namespace)
         if paused is not None and not force:
-            raise Refused(f"{paused}; with force the pods are deleted despite it")
+            raise errors.Refused(f"{paused}; with force the pods are deleted despite it")
         return paused
 
     # What the API shows.

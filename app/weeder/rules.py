@@ -14,15 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from app.core.errors import (
-    ClusterError,
-    Conflict,
-    Forbidden,
-    NotFound,
-    ServerFault,
-    Throttled,
-    trimmed,
-)
+from app.core import errors
 from app.core.limits import Backoff
 from app.core.model.names import LabelSelector
 from app.core.model.weeding import (
@@ -266,7 +258,7 @@ def _who_waits(containers: Sequence[ContainerView]) -> str:
     if others:
         more = f" and {len(others) - _NAMES} more" if len(others) > _NAMES else ""
         text += f"; waiting: {', '.join(others[:_NAMES])}{more}"
-    return trimmed(text)
+    return errors.trimmed(text)
 
 
 def _seconds(seconds: float) -> str:
@@ -294,18 +286,18 @@ UNKNOWN: Final = DeletionAnswer(DeletionResult.ERROR, counts=True, again=True)
 """It is not known whether the pod was deleted."""
 
 
-def answer(error: ClusterError | None) -> DeletionAnswer:
+def answer(error: errors.ClusterError | None) -> DeletionAnswer:
     """Interprets the error of a deletion; None stands for success."""
     match error:
         case None:
             return _DONE
-        case NotFound():
+        case errors.NotFound():
             return DeletionAnswer(DeletionResult.GONE, counts=False, next_version=True)
-        case Conflict():
+        case errors.Conflict():
             return DeletionAnswer(DeletionResult.CONFLICT, counts=False, next_version=True)
-        case Forbidden():
+        case errors.Forbidden():
             return DeletionAnswer(DeletionResult.ERROR, counts=False)
-        case Throttled() | ServerFault(status=503):
+        case errors.Throttled() | errors.ServerFault(status=503):
             pause = error.retry_after
             return DeletionAnswer(DeletionResult.ERROR, counts=False, again=True, retry_after=pause)
         case _:
