@@ -581,8 +581,7 @@ class ProbeSchedule:
         """Called when a probe or a contact failed; after a 429, no request is made for its Retry-After."""
         self.failures += 1
         if failure.retry_after is not None:
-            retry_after = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
-            wait = max(schedule.after_failure(self.failures), retry_after)
+            wait = schedule.after_failure(self.failures, failure.retry_after)
             self._not_before = self._env.clock.now() + wait
 
     def plan(self, inputs: ScheduleInputs, last: Reading | None) -> None:
