@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from app.core import errors
-from app.core.limits import Backoff
+from app.core.limits import TRANSIENT_REFUSALS, Backoff
 from app.core.model.weeding import (
     Cause,
     End,
@@ -34,9 +34,6 @@ log = structlog.get_logger(__name__)
 
 _WORKERS: Final = 8
 _TRIES: Final = 5
-# After how many refusals in a row a request is sent again: an API server that has just started refuses for a moment
-# what it is about to allow (rules 6).
-_IN_PASSING: Final = 2
 _BACKOFF: Final = Backoff(first=1.0, most=10.0)
 
 
@@ -150,7 +147,7 @@ class ReadySince:
         """Schedules another try after an error that may be transient, as long as an answer could matter."""
         inquiry.failures += 1
         pause = error.retry_after or _BACKOFF.delay(inquiry.failures)
-        most = _IN_PASSING + 1 if isinstance(error, errors.Forbidden) else _TRIES
+        most = TRANSIENT_REFUSALS + 1 if isinstance(error, errors.Forbidden) else _TRIES
         if inquiry.failures < most and pause < self._env.policy.watch_duration:
             asyncio.get_running_loop().call_later(pause, self._enqueue, inquiry)
             return
