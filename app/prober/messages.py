@@ -86,15 +86,6 @@ def probed(
         state: of the shoot from now on.
         postponed: the next one is put off, as the shoot has used up its share of time.
     """
-    leases = None
-    if isinstance(reading.result, Tally):
-        found = reading.result.candidates
-        leases = {
-            "fresh": found.total - found.expired - found.unknown,
-            "expired": found.expired,
-            "unknown": found.unknown,
-            "excluded": sum(reading.result.excluded.values()),
-        }
     notice = Probed(
         namespace,
         reading.ended,
@@ -106,7 +97,7 @@ def probed(
         probes=probe_results(reading, decision),
         durations=dict(reading.probes),
         seconds=reading.ended - reading.started,
-        leases=leases,
+        leases=reading.result.leases if isinstance(reading.result, Tally) else None,
         lag=lag,
         known_since=known_since,
         state=state,
