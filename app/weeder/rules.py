@@ -95,33 +95,23 @@ def became_ready(pods: Iterable[PodView]) -> float | None:
     return min((pod.ready_since for pod in pods if pod.ready_since is not None), default=None)
 
 
-def at_start(since: float | None, now: float, watch_duration: float) -> float | None:
-    """Until when to weed for a service that is ready when this instance begins to lead; None to leave it alone.
+def weeds_until(
+    since: float | None, last_heard: float | None, now: float, watch_duration: float
+) -> float | None:
+    """Until when to weed for a service that was found ready, and became so unseen at `since`; None to leave it alone.
 
     A recovery gets what remains of `watch_duration` since the service became ready. A service that has been ready for
     longer, or for an unknown time, is left alone: no back-off outlasts that. A `since` in the future comes from
     another machine's clock, and counts as now.
+
+    After a gap in the watch it needs a recovery only if it became ready after `last_heard`, the last contact before
+    the gap: it was lost and came back unseen. Without an earlier contact (None), as when this instance begins to lead,
+    any instant is after it.
     """
-    if since is None:
+    if since is None or (last_heard is not None and since + _WHOLE_SECOND <= last_heard):
         return None
     until = min(since, now) + watch_duration
     return until if until > now else None
-
-
-def after_gap(
-    since: float | None, last_heard: float | None, now: float, watch_duration: float
-) -> float | None:
-    """Until when to weed for a service that is ready after a gap in the watch; None if it needs no recovery.
-
-    It needs one if it became ready after `last_heard`, the last contact before the gap: it was lost and came back
-    unseen. Without an earlier contact (None) any instant is after it. The time that remains is that of `at_start`, as
-    the back-offs went on during the gap.
-    """
-    if since is None:
-        return None
-    if last_heard is not None and since + _WHOLE_SECOND <= last_heard:
-        return None
-    return at_start(since, now, watch_duration)
 
 
 # The wait of recoveries.
