@@ -172,12 +172,10 @@ class ManualScaling:
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
         request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
         uid, deadline = request.id.uid, self._env.clock.now() + _BEGUN_WITHIN
-        while (found := self._env.overrides.request(uid, namespace)) is not None and found.open:
-            if uid in self._operations or self._env.clock.now() >= deadline:
-                break
+        while (found := self._env.overrides.request(uid, namespace)) is not None:
+            if not found.open or uid in self._operations or self._env.clock.now() >= deadline:
+                return self._of(found)
             await self._env.clock.sleep(_LOOK_AGAIN)
-        if found is not None:
-            return self._of(found)
         ended = self._operations.get(uid)
         return ended or self._of(replace(request, phase=OperationPhase.CANCELLED))
 
@@ -202,12 +200,12 @@ class ManualScaling:
         _ = await self._env.override_service.delete_request(request, by=by)
         # A request that was sent is finished first.
         deadline = self._env.clock.now() + _CANCELLED_WITHIN
-        while (ended := self._operations.get(name)) is not None and ended.running:
+        while (run := self._operations.get(name)) is not None:
+            if not run.running:
+                return _alone(run)
             if self._env.clock.now() >= deadline:
                 break
             await self._env.clock.sleep(_LOOK_AGAIN)
-        if ended is not None and not ended.running:
-            return _alone(ended)
         text = f"it was cancelled by {by}"
         return replace(operation, phase=OperationPhase.CANCELLED, message=text, hold_until=None)
 
