@@ -505,7 +505,6 @@ class ResourceRun:
                 )
             self._guard.check()
             await self._guard.wait_for_change(min(left, _POLL))
-            self._guard.check()
             watch = self._env.seed.watch_state(Watched.DEPENDENTS)
             if watch.stale(self._env.clock.now(), after=self._policy.timeout / 2):
                 with suppress(errors.ClusterError):
