@@ -437,7 +437,8 @@ class ResourceRun:
         self.sent.set()
 
     async def _apply(self, task: Task, view: WorkloadView | None) -> WorkloadView | None:
-        patch = task.patch
+        """Sends the patch; returns the resource with the generation from which on its pods follow."""
+        patch, seed = task.patch, self._env.seed
         if patch is None or view is None:
             return view
         if patch.replicas is None or self.ref.has_replicas:
@@ -445,23 +446,19 @@ class ResourceRun:
         # Annotations first on the way down, last on the way up: a process that is killed in between leaves the saved
         # count behind (rules 4.3, step 3).
         if self._down:
-            noted = await self._patch(replace(patch, replicas=None))
-            return await self._patch_scale(noted, noted.resource_version, patch.replicas)
-        scaled = await self._patch_scale(view, patch.resource_version, patch.replicas)
+            view = await self._patch(replace(patch, replicas=None))
+            await self._send(seed.patch_scale, Patch(view.resource_version, patch.replicas))
+            return view
+        scaled = await self._send(seed.patch_scale, Patch(patch.resource_version, patch.replicas))
         if not patch.annotations:
-            return scaled
-        tidy = Patch(scaled.resource_version, None, patch.annotations)
-        return replace(await self._patch(tidy), replicas=patch.replicas)
+            return view
+        return await self._patch(Patch(scaled.resource_version, None, patch.annotations))
 
     async def _patch(self, patch: Patch) -> WorkloadView:
         shown = self._shown()
         written = await self._send(self._env.seed.patch_dependent, patch)
         self._memory.note(self.ref, written, shown)
         return written
-
-    async def _patch_scale(self, view: WorkloadView, version: str, count: int) -> WorkloadView:
-        scaled = await self._send(self._env.seed.patch_scale, Patch(version, count))
-        return replace(view, resource_version=scaled.resource_version, replicas=scaled.replicas)
 
     async def _send(self, write: Callable[..., Coroutine[Any, Any, T]], patch: Patch) -> T:
         """Makes a write; the end of the run cuts its wait for the budget short, but not a request that was sent."""
