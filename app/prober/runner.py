@@ -351,8 +351,7 @@ class ShootRunner:
         before, self._effective = self._effective, self._env.overrides.effective(self.namespace)
         if self._effective != before:
             self._scaler.await_verdict()
-            scaling_run = self._scaler.scaling_run
-            if scaling_run is not None and not scaling_run.order.manual:
+            if (scaling_run := self._scaler.scaling_run) is not None:
                 if (hold := self._effective.hold) is not None:
                     self._scaler.end_automatic(f"held by {hold.author}: {hold.reason}")
                 elif (pause := self._effective.pause_against(scaling_run.direction)) is not None:

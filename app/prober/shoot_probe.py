@@ -255,11 +255,8 @@ class LeaseProbe(ShootProbe):
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         super().__init__(environment, namespace)
         # What one probe leaves to the next; the values are replaced, never changed.
-        self._history, self._contacts, self._exclusions = (
-            leases.LeaseHistory(),
-            leases.Contacts(),
-            candidates.ExclusionMemory(),
-        )
+        self._history, self._contacts = leases.LeaseHistory(), leases.Contacts()
+        self._exclusions = candidates.ExclusionMemory()
         self._failed_before = False
         """The last probe failed."""
         self._slow_readings = 0
