@@ -313,13 +313,6 @@ class _CountedDeletion(NamedTuple):
     key: str
 
 
-class _Opening(NamedTuple):
-    """How many pods an owner had at the start of a recovery."""
-
-    at: float
-    pods: int
-
-
 class Ledger:
     """Records deletions of all recoveries, and how many pods each owner had; forgets what no longer counts.
 
@@ -353,14 +346,15 @@ class Ledger:
         """How many entries of `_sent` each owner has, by its key."""
         self._opened: deque[tuple[float, tuple[str, ...]]] = deque()
         """The keys of the owners that each start of a recovery found, with its instant."""
-        self._openings: dict[str, deque[_Opening]] = {}
+        self._openings: dict[str, deque[int]] = {}
+        """How many pods each owner had at those starts, by its key."""
 
     def opened(self, now: float, pods: Iterable[PodView]) -> None:
         """Records the pods that a recovery finds at its start; terminating ones are not counted."""
         self._advance(now)
         counts = Counter(_key(pod) for pod in pods if pod.owner is not None and not pod.terminating)
         for key, count in counts.items():
-            self._openings.setdefault(key, deque()).append(_Opening(self._now, count))
+            self._openings.setdefault(key, deque()).append(count)
         if counts:
             self._opened.append((self._now, tuple(counts)))
 
@@ -373,7 +367,7 @@ class Ledger:
         key, uid = _key(pod), pod.uid
         used, allowed = self._used.get(key, 0), self._least
         if (openings := self._openings.get(key)) is not None:
-            allowed = max(allowed, openings[0].pods)
+            allowed = max(allowed, openings[0])
         if uid not in self._unanswered or uid in self._in_flight:
             return DeletedBefore(uid in self._known, used, allowed)
         sent = self._sent.get(uid)  # None if it no longer counts
