@@ -1,23 +1,9 @@
-"""The deletions of one recovery: which pods wait for one, sending it, and what became of each pod (rules 6, answers).
+"""What a recovery keeps of its pods: which of them wait for their deletion, and what became of each (rules 6)."""
 
-A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted. None
-is cancelled once it was sent, but for the end of the process: whether it was carried out decides what counts to the
-caps.
-"""
-
-import asyncio
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from app.core.errors import (
-    ClusterError,
-    Conflict,
-    Forbidden,
-    LeadershipLost,
-    NotFound,
-    WatchdogError,
-)
-from app.core.limits import Backoff, RefusalCount
+from app.core.limits import Backoff
 from app.core.model.weeding import (
     Delete,
     DeletedPod,
@@ -28,12 +14,7 @@ from app.core.model.weeding import (
     OwnerView,
     PodView,
 )
-from app.weeder import messages, rules
-from app.weeder.environment import RetryWait, RetryWaits, WeederEnvironment
-from app.weeder.rules import UNKNOWN, answer
-
-if TYPE_CHECKING:
-    from app.weeder.recovery import RecoveryRunner
+from app.weeder.environment import RetryWait, RetryWaits
 
 _AGAIN: Final = Backoff(first=1.0, most=30.0)
 # Seconds between two judgements of a pod whose deletion met a conflict.
@@ -200,110 +181,3 @@ class RecoveryLog:
         self._deleted.clear()
         self._capped.clear()
         self._owners.clear()
-
-
-class CalledOff(WatchdogError):
-    """A deletion was called off before it was sent, as something now forbids it."""
-
-
-class Deletions:
-    """Sends deletions, each in a task of its own that only the end of the process cancels."""
-
-    def __init__(self, environment: WeederEnvironment, recovery: "RecoveryRunner") -> None:
-        """Sends nothing yet; `recovery` is told what became of each pod, and may call a deletion off to the last."""
-        self._env, self._recovery = environment, recovery
-        self._refusals = RefusalCount()
-        self._sending: dict[str, asyncio.Task[None]] = {}
-        self.refusal: Forbidden | None = None
-        """The error that shows that the weeder has no right to delete pods: no more are sent."""
-        self.failure: Exception | None = None
-        """The unexpected error of a deletion, with which the recovery fails."""
-
-    def on_its_way(self, pod: PodView) -> bool:
-        """Whether a deletion of this pod is in flight."""
-        return pod.uid in self._sending
-
-    @property
-    def settled(self) -> bool:
-        """Whether each deletion that was sent has been answered."""
-        return not self._sending
-
-    async def settle(self) -> None:
-        """Waits until each deletion that was sent has been answered."""
-        if self._sending:
-            await asyncio.wait(self._sending.values())
-
-    def not_before(self) -> float:
-        """The instant before which refusals forbid to send another deletion."""
-        return self._refusals.next_at(on_their_way=bool(self._sending))
-
-    def send(self, pod: PodView, delete: Delete) -> None:
-        """Starts to delete a pod; in a dry run only reports it."""
-        now = self._env.clock.now()
-        if self._env.dry_run:
-            self._env.records.enter(pod, now)
-            self._done(pod, delete, DeletionResult.DRY_RUN)
-            return
-        self._env.records.sending(pod, now)
-        job = self._env.tasks.once(lambda: self._delete(pod, delete, now), f"delete {pod.name}")
-        self._sending[pod.uid] = job
-
-    async def _delete(self, pod: PodView, delete: Delete, judged: float) -> None:
-        error: ClusterError | None = None
-        sent = self._env.clock.now()
-
-        def starting() -> None:
-            self._recovery.check_may_send()
-            ago = self._env.clock.now() - judged  # may be long if the process was frozen
-            if rules.too_short(delete, self._env.policy, ago):
-                raise CalledOff("it does not wait for long any more")
-
-        try:
-            await self._env.seed.delete_pod(
-                pod.namespace,
-                pod.name,
-                uid=pod.uid,
-                resource_version=pod.resource_version,
-                starting=starting,
-            )
-        except ClusterError as failure:
-            error = failure
-        except (CalledOff, LeadershipLost):
-            self._env.records.called_off(pod)
-            self._recovery.called_off(pod, delete)
-            return
-        except Exception as failure:
-            self.failure = failure  # the recovery fails with it
-            self._env.records.answered(pod, UNKNOWN)
-            raise
-        finally:
-            self._sending.pop(pod.uid, None)
-            self._recovery.pod_changed(pod.name)
-        self._answered(pod, delete, error, sent)
-
-    def _answered(
-        self, pod: PodView, delete: Delete, error: ClusterError | None, sent: float
-    ) -> None:
-        now, found = self._env.clock.now(), answer(error)
-        if isinstance(error, Forbidden):
-            if self._refusals.refused(sent, now):
-                self.refusal = error
-        elif error is None or isinstance(error, NotFound | Conflict):
-            self._refusals.allowed()
-        self._env.records.answered(pod, found)
-        if found.next_version:
-            self._recovery.queue.until_next_version(pod, now)
-        if found.again:
-            self._recovery.queue.failed(pod, now, found.retry_after)
-        if error is None or found.result is DeletionResult.GONE:
-            self._done(pod, delete, found.result)
-        else:
-            if not found.next_version:
-                forbidden = isinstance(error, Forbidden)
-                reason = KeepReason.FORBIDDEN if forbidden else KeepReason.REFUSED
-                self._recovery.log.failed(pod.name, Keep(reason, str(error)), now)
-            messages.not_deleted(self._env, self._recovery.begun.key, pod, found.result, error)
-
-    def _done(self, pod: PodView, delete: Delete, result: DeletionResult) -> None:
-        deletion = self._recovery.log.deleted(pod, delete, result, self._env.clock.now())
-        messages.deleted(self._env, self._recovery.begun, deletion)

@@ -4,6 +4,10 @@ A recovery watches the pods of its namespace. It judges those that change, and f
 queues those that are to be deleted. Before each deletion it waits for a turn of the budget that all namespaces share,
 and then judges the pod once more, as another recovery may have used up the cap meanwhile. When its time is over, what
 is still queued is dropped, and deletions that were sent are finished.
+
+A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted. None
+is cancelled once it was sent, but for the end of the process: whether it was carried out decides what counts to the
+caps.
 """
 
 import asyncio
@@ -14,10 +18,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from app.core.errors import Forbidden
+from app.core import errors
+from app.core.limits import RefusalCount
 from app.core.model.weeding import (
     Cause,
     Delete,
+    DeletionResult,
     End,
     Judgement,
     Keep,
@@ -31,8 +37,9 @@ from app.core.model.weeding import (
 )
 from app.core.tasks import wait_until_set
 from app.weeder import messages, rules
-from app.weeder.deletions import CalledOff, DeletionQueue, Deletions, RecoveryLog
+from app.weeder.deletions import DeletionQueue, RecoveryLog
 from app.weeder.environment import WeederEnvironment
+from app.weeder.rules import UNKNOWN, answer
 
 if TYPE_CHECKING:
     from app.core.kube.reflector import Reflector
@@ -40,6 +47,10 @@ if TYPE_CHECKING:
 # Seconds after which all pods are judged again: caps become free as time passes, and no watch event tells of that.
 _JUDGED_AGAIN: Final = 10.0
 _SYNC_POLL: Final = 0.25
+
+
+class CalledOff(errors.WatchdogError):
+    """A deletion was called off before it was sent, as something now forbids it."""
 
 
 class RecoveryRunner:
@@ -54,14 +65,20 @@ class RecoveryRunner:
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
         self.log = RecoveryLog()
         self.queue = DeletionQueue(environment.retry_waits)
-        self._deletions = Deletions(environment, self)
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        """The deletions that were sent and are not answered yet, by uid of the pod."""
+        self._refusals = RefusalCount()
+        self._refused: errors.Forbidden | None = None
+        """The error that shows that the weeder has no right to delete pods: no more are sent."""
+        self._failure: Exception | None = None
+        """The unexpected error of a deletion, with which the recovery fails."""
         self._changed_pods: set[str] = set()
         self._awake = asyncio.Event()
         self._judged_all_at = -math.inf
         self._watch: Reflector[PodView] | None = None
         self._trouble: str | None = None
         """Why the last watch did not work when it ended; None if it did."""
-        self._refusal: Forbidden | None = None
+        self._refusal: errors.Forbidden | None = None
         self._ended: tuple[float, End] | None = None
         self._told_end = False
         self.failing: str | None = None
@@ -88,7 +105,7 @@ class RecoveryRunner:
         if clock.now() >= begun.until:  # it was started again after failures, too late
             self.finish(End.COMPLETED)
             return
-        self._phase, self._deletions.failure, end = Phase.OPENING, None, End.COMPLETED
+        self._phase, self._failure, end = Phase.OPENING, None, End.COMPLETED
         watch = self._watch = self._env.seed.watch_pods(
             begun.key.namespace,
             self._selectors[0] if len(self._selectors) == 1 else None,
@@ -104,7 +121,7 @@ class RecoveryRunner:
             pass  # its time is over; what the tasks raise comes as a group
         except ExceptionGroup as failed:
             error = failed.exceptions[0]  # which has cancelled the other task
-            if not isinstance(error, Forbidden):
+            if not isinstance(error, errors.Forbidden):
                 raise error from None
             self._refusal, end = error, End.FORBIDDEN
         finally:
@@ -130,15 +147,8 @@ class RecoveryRunner:
         else:
             _ = self._env.tasks.once(self.settle, f"end of weeding {self.begun.key}")
 
-    def called_off(self, pod: PodView, delete: Delete) -> None:
-        """Called when a deletion was called off; after the end nobody judges the pod again, so it is dropped."""
-        if self._ended is not None:
-            self.queue.add(pod, delete, self._env.clock.now())
-            self._drop(pod.name)
-
     def _drop(self, name: str) -> None:
-        forbidden = self._deletions.refusal is not None
-        reason = KeepReason.FORBIDDEN if forbidden else KeepReason.DROPPED
+        reason = KeepReason.DROPPED if self._refused is None else KeepReason.FORBIDDEN
         keep = Keep(reason, "it still waited for its turn when the recovery ended")
         self.log.dropped(name, keep, self._env.clock.now())
 
@@ -155,11 +165,12 @@ class RecoveryRunner:
     @property
     def settled(self) -> bool:
         """Whether each deletion that was sent has been answered."""
-        return self._deletions.settled
+        return not self._sending
 
     async def settle(self) -> None:
         """Waits, after the end, until each deletion that was sent has been answered; then reports the end."""
-        await self._deletions.settle()
+        if self._sending:
+            await asyncio.wait(self._sending.values())
         self._tell_end()
 
     # Judging.
@@ -185,7 +196,7 @@ class RecoveryRunner:
             self._judge_pods(watch)
             due_at = self._judged_all_at + _JUDGED_AGAIN
             if (at := self.queue.next_at()) is not None:
-                due_at = min(due_at, max(at, self._deletions.not_before()))
+                due_at = min(due_at, max(at, self._not_before()))
             if (wait := due_at - self._env.clock.now()) > 0:
                 await self._sleep(wait)
                 continue
@@ -201,7 +212,7 @@ class RecoveryRunner:
             Forbidden: the weeder has no right to delete pods.
             Exception: the unexpected error of a deletion.
         """
-        if (trouble := self._deletions.refusal or self._deletions.failure) is not None:
+        if (trouble := self._refused or self._failure) is not None:
             raise trouble
         now, pods = self._env.clock.now(), watch.of(self.begun.key.namespace)
         names, self._changed_pods = self._changed_pods, set()
@@ -212,7 +223,7 @@ class RecoveryRunner:
             if (pod := pods.get(name)) is None:
                 self.queue.drop(name)
                 self.log.gone(name)
-            elif not self._deletions.on_its_way(pod):
+            elif pod.uid not in self._sending:
                 self._note(pod, self._judge(pod, now), now)
 
     def _judge(self, pod: PodView, now: float) -> Judgement:
@@ -243,11 +254,17 @@ class RecoveryRunner:
             first = self.log.first_of_owner(pod)
             messages.capped(self._env, self.begun.key, pod, judged, event=first)
 
+    # Deleting.
+
+    def _not_before(self) -> float:
+        """The instant before which refusals forbid to send another deletion."""
+        return self._refusals.next_at(on_their_way=bool(self._sending))
+
     def _send_first(self, watch: "Reflector[PodView]") -> bool:
         """Sends the most urgent deletion that is due; returns False if there is none."""
         now, pods = self._env.clock.now(), watch.of(self.begun.key.namespace)
         # A deletion may have been refused while this one waited for its turn.
-        if now < self._deletions.not_before():
+        if now < self._not_before():
             return False
         while (name := self.queue.first(now)) is not None:
             pod = pods[name]
@@ -256,18 +273,86 @@ class RecoveryRunner:
             self._note(pod, judged, now)
             if isinstance(judged, Delete) and self.queue.due(name, now):
                 self.queue.drop(name)
-                self._deletions.send(pod, judged)
+                self._send(pod, judged)
                 return True
         return False
 
-    def check_may_send(self) -> None:
-        """Raises CalledOff if a deletion that is about to be sent is not allowed any more."""
-        # The time may be over although the recovery has not ended, as when the process was frozen.
-        over = self._ended is not None or self._env.clock.now() >= self.begun.until
-        if over or self._deletions.refusal is not None:
+    def _send(self, pod: PodView, delete: Delete) -> None:
+        """Starts to delete a pod; in a dry run only reports it."""
+        now = self._env.clock.now()
+        if self._env.dry_run:
+            self._env.records.enter(pod, now)
+            self._done(pod, delete, DeletionResult.DRY_RUN)
+            return
+        self._env.records.sending(pod, now)
+        job = self._env.tasks.once(lambda: self._delete(pod, delete, now), f"delete {pod.name}")
+        self._sending[pod.uid] = job
+
+    async def _delete(self, pod: PodView, delete: Delete, judged: float) -> None:
+        error: errors.ClusterError | None = None
+        sent = self._env.clock.now()
+        try:
+            await self._env.seed.delete_pod(
+                pod.namespace,
+                pod.name,
+                uid=pod.uid,
+                resource_version=pod.resource_version,
+                starting=lambda: self._check_may_send(delete, judged),
+            )
+        except errors.ClusterError as failure:
+            error = failure
+        except (CalledOff, errors.LeadershipLost):
+            self._env.records.called_off(pod)
+            if self._ended is not None:  # nobody judges the pod again
+                self.queue.add(pod, delete, self._env.clock.now())
+                self._drop(pod.name)
+            return
+        except Exception as failure:
+            self._failure = failure  # the recovery fails with it
+            self._env.records.answered(pod, UNKNOWN)
+            raise
+        finally:
+            self._sending.pop(pod.uid, None)
+            self.pod_changed(pod.name)
+        self._answered(pod, delete, error, sent)
+
+    def _check_may_send(self, delete: Delete, judged: float) -> None:
+        """Raises CalledOff if a deletion that is about to be sent, and was `judged` then, is not allowed any more."""
+        # If the process was frozen, the judgement is long ago, and the time may be over although nothing has ended.
+        now = self._env.clock.now()
+        if self._ended is not None or now >= self.begun.until or self._refused is not None:
             raise CalledOff("the recovery has ended")
         if (held := self._held()) is not None:
             raise CalledOff(held.message)
+        if rules.too_short(delete, self._env.policy, now - judged):
+            raise CalledOff("it does not wait for long any more")
+
+    def _answered(
+        self, pod: PodView, delete: Delete, error: errors.ClusterError | None, sent: float
+    ) -> None:
+        now, found = self._env.clock.now(), answer(error)
+        if isinstance(error, errors.Forbidden):
+            if self._refusals.refused(sent, now):
+                self._refused = error
+        elif error is None or isinstance(error, errors.NotFound | errors.Conflict):
+            self._refusals.allowed()
+        self._env.records.answered(pod, found)
+        if found.next_version:
+            self.queue.until_next_version(pod, now)
+        if found.again:
+            self.queue.failed(pod, now, found.retry_after)
+        if error is None or found.result is DeletionResult.GONE:
+            self._done(pod, delete, found.result)
+            return
+        if not found.next_version:
+            forbidden = isinstance(error, errors.Forbidden)
+            reason = KeepReason.FORBIDDEN if forbidden else KeepReason.REFUSED
+            self.log.failed(pod.name, Keep(reason, str(error)), now)
+        messages.not_deleted(self._env, self.begun.key, pod, found.result, error)
+
+    def _done(self, pod: PodView, delete: Delete, result: DeletionResult) -> None:
+        deletion = self.log.deleted(pod, delete, result, self._env.clock.now())
+        messages.deleted(self._env, self.begun, deletion)
 
     async def _sleep(self, seconds: float) -> None:
         """Returns after `seconds`, or when something wakes the loop."""

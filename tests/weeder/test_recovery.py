@@ -8,7 +8,7 @@ from app.core.model.names import LabelSelector
 from app.core.model.weeding import Cause, End, KeepReason, Phase, ServiceKey, WeederPolicy
 from app.simulation.faults import PodWatched
 from app.simulation.store import ObjectKey
-from app.weeder.deletions import CalledOff
+from app.weeder.recovery import CalledOff
 from tests.support import weeding
 
 OTHER = "shoot--local--b"

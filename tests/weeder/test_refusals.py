@@ -8,7 +8,7 @@ from app.core.errors import Conflict, Forbidden, NotFound
 from app.core.model.weeding import Cause, End, WeederPolicy
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
-from app.weeder.deletions import CalledOff
+from app.weeder.recovery import CalledOff
 from tests.support.weeding import API, DELETE, ETCD, GARDENER_WEEDER, NAMESPACE, SCHEDULER, THREE
 
 REFUSED = 8.0
@@ -190,7 +190,7 @@ async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_
     await harness.recover(SCHEDULER)
     recovery = harness.weeder.registry.running(API)
     waits[0]()
-    recovery._deletions.refusal = Forbidden("pods is forbidden")
+    recovery._refused = Forbidden("pods is forbidden")
     assert recovery.running, "it ends as soon as it is its turn"
     with pytest.raises(CalledOff):
         waits[0]()

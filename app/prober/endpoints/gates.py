@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from app.core.clock import Clock
 from app.core.model.endpoints import EndpointProbeSpec, GateReason
-from app.core.reporting.notices import GateChanged, NoticeBus, Severity
+from app.core.reporting.notices import GateChanged, Severity
+from app.prober.environment import ProberEnvironment
 from app.prober.rules.gates import GateVerdict, lifespan
 
 # Seconds that are added to timers: the event loop's have whole milliseconds, and may fire up to one early.
@@ -50,31 +50,33 @@ class _Known:
 
 
 class Gates:
-    """Follows the gates of one namespace; none has been judged yet.
+    """Follows the gates of one namespace while this instance probes; otherwise there are none.
 
     Args:
+        environment: clock, leadership and notice bus.
         namespace: for the notices.
-        clock: tells the present instant.
         probes: the probes that are gates.
         judge: returns the present state of a probe's gate.
-        notice_bus: receives the notices.
         changed: called after each change of side.
     """
 
     def __init__(
         self,
+        environment: ProberEnvironment,
         namespace: str,
-        clock: Clock,
         probes: Sequence[EndpointProbeSpec],
         judge: Callable[[EndpointProbeSpec], GateVerdict],
-        notice_bus: NoticeBus,
         changed: Callable[[], None],
     ) -> None:
-        self._namespace, self._clock, self._probes = namespace, clock, tuple(probes)
-        self._judge, self._notice_bus, self._changed = judge, notice_bus, changed
+        self._env, self._clock, self._namespace = environment, environment.clock, namespace
+        self._configured, self._judge, self._changed = tuple(probes), judge, changed
         self._known: dict[str, _Known] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = math.inf
+
+    @property
+    def _probes(self) -> Sequence[EndpointProbeSpec]:
+        return self._configured if self._env.leadership.may_probe else ()
 
     def closed(self) -> str | None:
         """Why a scale-down may not start: the messages of all closed gates; None if none is closed."""
@@ -82,7 +84,7 @@ class Gates:
         return "; ".join(gate.message for gate in gates if gate.closed) or None
 
     def views(self) -> tuple[GateView, ...]:
-        """The state of each gate, in the order of the configuration."""
+        """The state of each gate, in the order of the configuration; empty while this instance does not probe."""
         found = []
         for probe in self._probes:
             gate, known = self._judge(probe), self._known.get(probe.name)
@@ -92,6 +94,8 @@ class Gates:
 
     def check(self, name: str | None = None) -> None:
         """Judges the gate of this name, or all gates, again."""
+        if not self._env.leadership.may_probe:
+            self.stop()
         for probe in self._probes:
             if name is None or probe.name == name:
                 self._check(probe)
@@ -134,7 +138,7 @@ class Gates:
             probe=probe.name,
             gate=gate.reason,
         )
-        self._notice_bus.publish(notice)
+        self._env.notice_bus.publish(notice)
 
     def _wake_at(self, at: float) -> None:
         """Makes sure that the gates are judged again at `at`; an alarm that comes earlier sets the next one."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeType
 from app.core.ports import STALE
-from app.core.reporting.notices import EndpointWorkerFailed, Severity
+from app.core.reporting.notices import EndpointWorkerFailed, Severity, report
 from app.core.tasks import tell
 from app.prober.endpoints.gates import Gates, GateView
 from app.prober.endpoints.worker import EndpointResultView, ProbeTarget, Worker
@@ -71,7 +71,7 @@ class EndpointProbes:
     def closed(self, namespace: str) -> str | None:
         """Why no scale-down may start: the closed gates, their targets and messages; None if every gate is open."""
         manager = self._managers.get(namespace)
-        return None if manager is None else manager.closed()
+        return None if manager is None else manager.gates.closed()
 
     def views(self, namespace: str) -> tuple[EndpointResultView, ...]:
         """The result of each probe and target of a shoot that is probed, in the order of the configuration."""
@@ -81,7 +81,7 @@ class EndpointProbes:
     def gates(self, namespace: str) -> tuple[GateView, ...]:
         """The gates of a shoot, in the order of the configuration; empty if this instance does not probe it."""
         manager = self._managers.get(namespace)
-        return () if manager is None else manager.gates()
+        return () if manager is None else manager.gates.views()
 
     def subscribe(self, listener: Listener) -> None:
         """Calls `listener` with the namespace when a counted result or the side of a gate changes."""
@@ -139,7 +139,7 @@ class WorkerManager:
         """What runs wherever gates are judged: the gates, and the Startup probes that one may have to wait for."""
         if any(probe.pods is not None for probe in gates):
             self._gating |= {probe.name for probe in self._startups}
-        self._gates = Gates(namespace, self.clock, gates, self._judge, self.notice_bus, changed)
+        self.gates = Gates(environment, namespace, gates, self._judge, changed)
 
     # Workers and targets.
 
@@ -158,7 +158,7 @@ class WorkerManager:
                     worker.observe(pod)
                 if worker.ended:
                     self._let_go(worker)
-        self._check_gates()
+        self.gates.check()
 
     def _runs(self, probe: EndpointProbeSpec) -> bool:
         """Whether this instance runs the probe: what gates need also in a standby that probes, the rest as leader."""
@@ -195,23 +195,16 @@ class WorkerManager:
         for workers in self._workers.values():
             while workers:
                 self._end(workers.popitem()[1])
-        self._gates.stop()
+        self.gates.stop()
         if self._ending:
             await asyncio.wait(set(self._ending))
 
     def _crashed(self, worker: Worker, error: Exception) -> None:
         probe, target = worker.probe.name, str(worker.target)
         what = f"the worker of probe {probe} on {target}"
-        notice = EndpointWorkerFailed(
-            self.namespace,
-            self.clock.now(),
-            "RunnerFailed",
-            f"{what} failed and is started again: {type(error).__name__}",
-            Severity.ERROR,
-            probe=probe,
-            target=target,
-        )
-        self.notice_bus.publish(notice)
+        text = f"{what} failed and is started again: {type(error).__name__}"
+        words = ("RunnerFailed", text, Severity.ERROR)
+        report(self._env, EndpointWorkerFailed, self.namespace, *words, probe=probe, target=target)
 
     # Called by the workers.
 
@@ -228,16 +221,9 @@ class WorkerManager:
     def ran(self, probe: EndpointProbeSpec) -> None:
         """Called after each run, once its result is known."""
         if probe.gates:
-            self._check_gates(probe.name)
+            self.gates.check(probe.name)
 
-    # The gates.
-
-    def _check_gates(self, name: str | None = None) -> None:
-        """Checks the gate of this name, or all gates."""
-        if self._env.leadership.may_probe:
-            self._gates.check(name)
-        else:
-            self._gates.stop()
+    # The gates, and the API.
 
     def _judge(self, probe: EndpointProbeSpec) -> GateVerdict:
         until = known_until(probe, self.namespace, self._pods)
@@ -247,19 +233,9 @@ class WorkerManager:
     def _of(self, probe: EndpointProbeSpec) -> Iterator[Worker]:
         return (each for each in self._workers[probe.name].values() if not each.ended)
 
-    def closed(self) -> str | None:
-        """Why no scale-down may start; None if every gate is open, or this instance does not probe."""
-        return self._gates.closed() if self._env.leadership.may_probe else None
-
-    # For the API.
-
-    def gates(self) -> tuple[GateView, ...]:
-        """The state of each gate; empty while this instance does not probe."""
-        return self._gates.views() if self._env.leadership.may_probe else ()
-
     def views(self) -> tuple[EndpointResultView, ...]:
         """The result of each worker, in the order of the configuration."""
-        gates = {gate.name: gate.reason for gate in self.gates()}
+        gates = {gate.name: gate.reason for gate in self.gates.views()}
         return tuple(
             worker.view(gates.get(probe.name))
             for probe in self._env.policy.endpoint_probes

@@ -21,7 +21,7 @@ from app.core.model.weeding import (
     ServiceKey,
 )
 from app.core.ports import Relisted
-from app.weeder import deletions, environment, rules
+from app.weeder import environment, recovery, rules
 from app.weeder.controller import WeederController
 from app.weeder.environment import WeederEnvironment
 from app.weeder.rate_limiter import FairRateLimiter
@@ -129,7 +129,7 @@ def no_answer_does_not_count() -> Any:  # noqa: ANN401  a patch
             return DeletionAnswer(DeletionResult.ERROR, counts=False, again=True)
         return answer(error)
 
-    return patch.object(deletions, "answer", found)
+    return patch.object(recovery, "answer", found)
 
 
 def budget_ignored() -> Any:  # noqa: ANN401  a patch
