@@ -74,7 +74,8 @@ class Backoff:
 # Refusals (403): an API server that has just started refuses for a moment what it is about to allow.
 
 
-_TRANSIENT_REFUSALS: Final = 2
+TRANSIENT_REFUSALS: Final = 2
+"""After how many refusals in a row a request is sent again."""
 AFTER_REFUSAL: Final = 2.0
 """Seconds from a refusal to the next try."""
 
@@ -82,16 +83,17 @@ AFTER_REFUSAL: Final = 2.0
 class RefusalCount:
     """Counts refusals in a row, and says when to try again; refusals of requests in flight at once count as one."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: float = math.inf) -> None:
+        """Starts at 0; a refusal more than `apart` seconds after the last one is not in a row with it."""
         self.count = 0
-        self._last = -math.inf
+        self._apart, self._last = apart, -math.inf
 
     def refused(self, sent: float, now: float) -> bool:
         """Counts the refusal of a request that was sent at `sent`; returns whether to give up, as it is the third."""
         if sent > self._last:
-            self.count += 1
+            self.count = self.count + 1 if now - self._last <= self._apart else 1
             self._last = now
-        return self.count > _TRANSIENT_REFUSALS
+        return self.count > TRANSIENT_REFUSALS
 
     def allowed(self) -> None:
         """Resets the count, as a request was not refused."""

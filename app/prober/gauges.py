@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from app.core.metrics import Family, Format, Metrics, Slices, escaped
-from app.core.model.probing import LeaseState, RequestKind, ShootState
+from app.core.model.probing import RequestKind, ShootState
 from app.core.model.workloads import Direction
 from app.core.reporting.metering import LEASE_MODE, Metering
 from app.prober.status import ShootStatus, ShootSummary
@@ -122,13 +122,8 @@ class ShootSeries:
         if facts.last_probe is not None:
             yield metrics.shoot_last_probe, (namespace,), facts.last_probe
         if facts.tally is not None:
-            leases = facts.tally.candidates
-            fresh = leases.total - leases.expired - leases.unknown
-            yield metrics.shoot_leases, (namespace, LeaseState.FRESH.lower()), fresh
-            yield metrics.shoot_leases, (namespace, LeaseState.EXPIRED.lower()), leases.expired
-            yield metrics.shoot_leases, (namespace, LeaseState.UNKNOWN.lower()), leases.unknown
-            excluded = sum(facts.tally.excluded.values())
-            yield metrics.shoot_leases, (namespace, "excluded"), excluded
+            for state, leases in facts.tally.leases.items():
+                yield metrics.shoot_leases, (namespace, state), leases
         # Of a probed shoot counters begin at 0: `increase()` does not see the first count of a new series.
         counts, probed = self._metering.shoots, shoot.state is not ShootState.NOT_PROBED
         for probe in self._probes:

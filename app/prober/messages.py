@@ -34,7 +34,6 @@ from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.notices import (
     AnnotationInvalid,
     LifecycleChanged,
-    Notice,
     OverrideChanged,
     OverrideNotice,
     Probed,
@@ -47,6 +46,7 @@ from app.core.reporting.notices import (
     Severity,
     ShootForgotten,
     VerdictChanged,
+    report,
 )
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import schedule
@@ -86,15 +86,6 @@ def probed(
         state: of the shoot from now on.
         postponed: the next one is put off, as the shoot has used up its share of time.
     """
-    leases = None
-    if isinstance(reading.result, Tally):
-        found = reading.result.candidates
-        leases = {
-            "fresh": found.total - found.expired - found.unknown,
-            "expired": found.expired,
-            "unknown": found.unknown,
-            "excluded": sum(reading.result.excluded.values()),
-        }
     notice = Probed(
         namespace,
         reading.ended,
@@ -106,7 +97,7 @@ def probed(
         probes=probe_results(reading, decision),
         durations=dict(reading.probes),
         seconds=reading.ended - reading.started,
-        leases=leases,
+        leases=reading.result.leases if isinstance(reading.result, Tally) else None,
         lag=lag,
         known_since=known_since,
         state=state,
@@ -119,9 +110,10 @@ def contact_failed(
     environment: ProberEnvironment, namespace: str, failure: Failure, seconds: float
 ) -> None:
     """Reports a contact between two probes that failed; it counts as a failed probe."""
-    notice = Probed(
+    report(
+        environment,
+        Probed,
         namespace,
-        environment.clock.now(),
         failure.reason,
         f"contact failed: {failure.message}",
         Severity.DEBUG,
@@ -132,7 +124,6 @@ def contact_failed(
         seconds=seconds,
         leases=None,
     )
-    environment.notice_bus.publish(notice)
 
 
 def probe_results(reading: Reading, decision: Decision) -> dict[RequestKind, ProbeResult]:
@@ -169,16 +160,16 @@ def verdict_changed(
     else:
         troubling = decision.would_be is Verdict.SCALE_DOWN
     severity = Severity.WARNING if troubling else Severity.INFO
-    notice = VerdictChanged(
+    report(
+        environment,
+        VerdictChanged,
         namespace,
-        environment.clock.now(),
         decision.reason,
         decision.message,
         Severity.DEBUG if well else severity,
         verdict=decision.verdict,
         would_be=decision.would_be,
     )
-    environment.notice_bus.publish(notice)
 
 
 def protection_changed(
@@ -217,10 +208,9 @@ def _on_each(
     of: type[LifecycleChanged] = LifecycleChanged,
 ) -> None:
     """Publishes a warning with an Event for each of `refs`; `texts` are its message and the note of the Event."""
-    now, (message, note) = environment.clock.now(), texts
+    warning = (reason, texts[0], Severity.WARNING)
     for ref in refs:
-        notice = of(namespace, now, reason, message, Severity.WARNING, resource=ref, event=note)
-        environment.notice_bus.publish(notice)
+        report(environment, of, namespace, *warning, resource=ref, event=texts[1])
 
 
 def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) -> None:
@@ -237,7 +227,7 @@ def released(environment: ProberEnvironment, namespace: str, spec: ScaleSpec) ->
 def not_released(environment: ProberEnvironment, namespace: str, why: str) -> None:
     """Reports that a protection has lasted for `maxProtectionDuration`, and could not be released."""
     text = f"maxProtectionDuration is over, but the shoot is not released: {why}"
-    _tell(environment, namespace, "ProtectionNotReleased", text, Severity.ERROR, OverrideNotice)
+    report(environment, OverrideNotice, namespace, "ProtectionNotReleased", text, Severity.ERROR)
 
 
 def lifecycle_changed(
@@ -245,43 +235,31 @@ def lifecycle_changed(
 ) -> None:
     """Reports that probing began or ended, or that the Shoot cannot be decoded."""
     severity = Severity.WARNING if reason == "Undecodable" else Severity.INFO
-    _tell(environment, namespace, reason, message, severity)
+    report(environment, LifecycleChanged, namespace, reason, message, severity)
 
 
 def runner_failed(environment: ProberEnvironment, namespace: str, failed: Exception) -> None:
     """Reports that a runner failed unexpectedly, and will be started again."""
     text = f"the runner failed and is started again: {type(failed).__name__}"
-    _tell(environment, namespace, "RunnerFailed", text, Severity.ERROR, RunnerFailed)
+    report(environment, RunnerFailed, namespace, "RunnerFailed", text, Severity.ERROR)
 
 
 def probed_less_often(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have used up its share of time (rules 4.4)."""
     text = schedule.PROBED_LESS_OFTEN
-    _tell(environment, namespace, "ProbedLessOften", text, Severity.WARNING)
+    report(environment, LifecycleChanged, namespace, "ProbedLessOften", text, Severity.WARNING)
 
 
 def probed_as_usual(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that a shoot's answers have been within its share of time for a while."""
-    _tell(environment, namespace, "ProbedAsUsual", "probed as often as usual again")
+    text = "probed as often as usual again"
+    report(environment, LifecycleChanged, namespace, "ProbedAsUsual", text)
 
 
 def forgotten(environment: ProberEnvironment, namespace: str) -> None:
     """Reports that the Cluster is gone, so that nothing of the shoot is kept."""
     text = "the Cluster is gone; its history goes too"
-    _tell(environment, namespace, "ShootForgotten", text, Severity.DEBUG, ShootForgotten)
-
-
-def _tell(
-    environment: ProberEnvironment,
-    namespace: str,
-    reason: str,
-    message: str,
-    severity: Severity = Severity.INFO,
-    of: type[Notice] = LifecycleChanged,
-) -> None:
-    """Publishes a notice that has no facts of its own."""
-    notice = of(namespace, environment.clock.now(), reason, message, severity)
-    environment.notice_bus.publish(notice)
+    report(environment, ShootForgotten, namespace, "ShootForgotten", text, Severity.DEBUG)
 
 
 # Scaling runs.
@@ -313,31 +291,23 @@ def annotation_invalid(
 ) -> None:
     """Reports that an annotation of a dependent means nothing."""
     text, told = _WARNINGS[warning]
-    notice = AnnotationInvalid(
-        namespace,
-        environment.clock.now(),
-        warning,
-        f"{resource}: {text}",
-        Severity.WARNING,
-        resource=resource,
-        event=told,
-    )
-    environment.notice_bus.publish(notice)
+    words = (warning, f"{resource}: {text}", Severity.WARNING)
+    report(environment, AnnotationInvalid, namespace, *words, resource=resource, event=told)
 
 
 def run_began(environment: ProberEnvironment, order: ScalingRunStatus) -> None:
     """Reports that a scaling run begins."""
     by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
-    notice = ScalingRunBegan(
+    report(
+        environment,
+        ScalingRunBegan,
         order.namespace,
-        environment.clock.now(),
         "FlowStarted",
         f"scaling {order.direction}{by} begins",
         direction=order.direction,
         operation=order.id,
         trigger=order.trigger,
     )
-    environment.notice_bus.publish(notice)
 
 
 def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: str | None) -> None:
@@ -404,9 +374,10 @@ def _request_changed(
     severity: Severity,
 ) -> None:
     until = hold_end(request)
-    notice = OverrideChanged(
+    report(
+        environment,
+        OverrideChanged,
         request.id.namespace,
-        environment.clock.now(),
         reason,
         text,
         severity,
@@ -419,13 +390,11 @@ def _request_changed(
         author=request.spec.author,
         until=None if until is None else rfc3339(until),
     )
-    environment.notice_bus.publish(notice)
 
 
 def run_ended(environment: ProberEnvironment, end: ScalingRunStatus) -> None:
     """Reports that a scaling run has ended just now, and how."""
-    now = environment.clock.now()
-    took = now - (now if end.started is None else end.started)
+    took = 0.0 if end.started is None else environment.clock.now() - end.started
     match end.phase:
         case OperationPhase.CANCELLED:
             text, severity = f"was ended: {end.message}", Severity.WARNING
@@ -433,9 +402,10 @@ def run_ended(environment: ProberEnvironment, end: ScalingRunStatus) -> None:
             text, severity = f"failed for {end.message}", Severity.ERROR
         case _:
             text, severity = f"is done, after {took:.1f} s", Severity.INFO
-    notice = ScalingRunEnded(
+    report(
+        environment,
+        ScalingRunEnded,
         end.namespace,
-        now,
         "FlowEnded",
         f"scaling {end.direction} {text}",
         severity,
@@ -444,24 +414,24 @@ def run_ended(environment: ProberEnvironment, end: ScalingRunStatus) -> None:
         operation=end.id,
         trigger=end.trigger,
     )
-    environment.notice_bus.publish(notice)
 
 
 def resource_ended(
     environment: ProberEnvironment, order: ScalingRunStatus, run: ResourceRun
 ) -> None:
     """Reports what became of a resource in a scaling run, with a notice of its own for each warning."""
-    direction, now = order.direction, environment.clock.now()
-    task, result = run.task, run.result or StepResult.FAILED
+    direction, task = order.direction, run.task
+    result = run.result or StepResult.FAILED
     for warning in () if task is None else task.warnings:
         annotation_invalid(environment, order.namespace, run.ref, warning)
     why = None if task is None else task.why
     severity = _SEVERITIES.get(result, Severity.DEBUG if why in _QUIET else Severity.INFO)
     if _written_only(run):
         severity = Severity.INFO  # it was scaled; that the run was ended is told of the run
-    notice = ResourceScaled(
+    report(
+        environment,
+        ResourceScaled,
         order.namespace,
-        now,
         _reason(direction, run, why),
         line(direction, run),
         severity,
@@ -475,7 +445,6 @@ def resource_ended(
         after=None if task is None else task.after,
         requested_at=run.requested_at,
     )
-    environment.notice_bus.publish(notice)
 
 
 def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:

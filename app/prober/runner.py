@@ -29,15 +29,6 @@ from app.prober import messages
 from app.prober.environment import SLOW, ProberEnvironment
 from app.prober.rules import schedule, state, verdict
 from app.prober.rules.lifecycle import ProbedShoot
-from app.prober.rules.schedule import NextProbe, ScheduleInputs, TimeBalance
-from app.prober.rules.verdict import (
-    NO_RESULTS,
-    ConsecutiveResults,
-    DecisionInputs,
-    Obstacle,
-    Preconditions,
-    VerdictOutcome,
-)
 from app.prober.scaling.run import Scaler
 from app.prober.shoot_probe import LeaseProbe, PathProbe
 from app.prober.status import ProtectionWatch, ShootStatus, ShootSummary, StatusTracker
@@ -94,7 +85,7 @@ class ShootRunner:
         self._status = StatusTracker(now)
         self._consumer = environment.connector.consumer(shoot.namespace)
         self._spent = self._consumer.spent
-        self._balance = TimeBalance(now)
+        self._balance = schedule.TimeBalance(now)
         """How much of the event loop's time this shoot's answers may still take."""
         self._less_often = False
 
@@ -102,7 +93,7 @@ class ShootRunner:
         self._probes = 0
         self._reading: Reading | None = None
         self._decision: Decision | None = None
-        self._consecutive: ConsecutiveResults = NO_RESULTS
+        self._consecutive: verdict.ConsecutiveResults = verdict.NO_RESULTS
         self._tally: Tally | None = None
         """Of the last probe in lease mode that did not fail."""
         self._read_at: float | None = None
@@ -177,7 +168,7 @@ class ShootRunner:
         # A probe that takes longer than the interval does not make the next one late.
         due = self._schedule.next.at if last is None else max(self._schedule.next.at, last.ended)
         if self._env.clock.now() - due > _STOOD_STILL:
-            self._consecutive = NO_RESULTS  # earlier probes and this one are not in a row
+            self._consecutive = verdict.NO_RESULTS  # earlier probes and this one are not in a row
         was_slow = last is not None and last.ended - last.started > SLOW
         async with self._env.slots.place(first=last is None, was_slow=was_slow):
             lag = max(self._env.clock.now() - due, 0.0)
@@ -212,9 +203,9 @@ class ShootRunner:
         if not self._stopping:
             self._apply(reading, outcome, lag)
 
-    def _inputs(self, *, counts: bool, protected: bool | None = None) -> DecisionInputs:
+    def _inputs(self, *, counts: bool, protected: bool | None = None) -> verdict.DecisionInputs:
         pending = self._scaler.pending()
-        return DecisionInputs(
+        return verdict.DecisionInputs(
             policy=self._env.policy,
             shoot=self._shoot,
             protected=pending.protected if protected is None else protected,
@@ -225,17 +216,17 @@ class ShootRunner:
             counts=counts,
         )
 
-    def _preconditions(self) -> Preconditions:
+    def _preconditions(self) -> verdict.Preconditions:
         self._effective = self._env.overrides.effective(self.namespace)
         return self._with_overrides_as_read()
 
-    def _with_overrides_as_read(self) -> Preconditions:
+    def _with_overrides_as_read(self) -> verdict.Preconditions:
         closed = self._closed_by()
         if closed is None and self._gated is not None:
             # Such a probe began before the gate opened. When the seed's own network comes back, a canary that runs
             # every second notices sooner than an attempt of five seconds, which still fails: that is no outage.
             closed = f"{self._gated} (open again since this probe began; the next one decides)"
-        return Preconditions(
+        return verdict.Preconditions(
             synced=self._listed(),
             effective=self._effective,
             initial_delay_over=self._env.clock.now() >= self._scaling_from,
@@ -249,7 +240,7 @@ class ShootRunner:
         self._synced = self._synced or listed(self._env)
         return self._synced
 
-    def _apply(self, reading: Reading, outcome: VerdictOutcome, lag: float) -> None:
+    def _apply(self, reading: Reading, outcome: verdict.VerdictOutcome, lag: float) -> None:
         """Passes the decision on to scaler, status and messages, and schedules the next probe."""
         begun, decision = stopwatch(), outcome.decision
         before, self._decision = self._decision, decision
@@ -301,7 +292,7 @@ class ShootRunner:
     def _plan_next(self, probed_at: float, failure: Failure | None) -> None:
         now, decision = self._env.clock.now(), self._decision
         by_paths = self._reading is not None and isinstance(self._reading.result, PathReading)
-        inputs = ScheduleInputs(
+        inputs = schedule.ScheduleInputs(
             now=now,
             probed_at=probed_at,
             failures=self._schedule.failures,
@@ -360,8 +351,7 @@ class ShootRunner:
         before, self._effective = self._effective, self._env.overrides.effective(self.namespace)
         if self._effective != before:
             self._scaler.await_verdict()
-            scaling_run = self._scaler.scaling_run
-            if scaling_run is not None and not scaling_run.order.manual:
+            if (scaling_run := self._scaler.scaling_run) is not None:
                 if (hold := self._effective.hold) is not None:
                     self._scaler.end_automatic(f"held by {hold.author}: {hold.reason}")
                 elif (pause := self._effective.pause_against(scaling_run.direction)) is not None:
@@ -465,7 +455,7 @@ class ShootRunner:
     def status(self) -> ShootStatus:
         return self._status.update(self.status_facts(), self._env.clock.now())
 
-    def _kept_back(self) -> Obstacle | None:
+    def _kept_back(self) -> verdict.Obstacle | None:
         """The override that alone keeps back a scale-down which would take something down; None if there is none."""
         if self._last_direction is None or self._last_direction.verdict is not Verdict.SCALE_DOWN:
             return None  # the usual case; finding out what a scale-down would write costs a little
@@ -497,7 +487,7 @@ class ProbeSchedule:
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
-        self.next = NextProbe(environment.clock.now(), "start")
+        self.next = schedule.NextProbe(environment.clock.now(), "start")
         self.failures = 0
         """Failed probes and contacts in a row."""
         self._awake = asyncio.Event()
@@ -532,12 +522,12 @@ class ProbeSchedule:
         at = max(self._at_once("asked for").at, earliest)
         self._person_asked = True
         if at < self.next.at:
-            self.next = NextProbe(at, "asked for")
+            self.next = schedule.NextProbe(at, "asked for")
             self._awake.set()
         return max(self.next.at, at)  # while a probe is under way, the one that was due is past
 
-    def _at_once(self, why: str) -> NextProbe:
-        return NextProbe(max(self._env.clock.now(), self._not_before), why)
+    def _at_once(self, why: str) -> schedule.NextProbe:
+        return schedule.NextProbe(max(self._env.clock.now(), self._not_before), why)
 
     def rouse(self) -> None:
         """Ends the wait of `sleep`, without making a probe due."""
@@ -581,11 +571,10 @@ class ProbeSchedule:
         """Called when a probe or a contact failed; after a 429, no request is made for its Retry-After."""
         self.failures += 1
         if failure.retry_after is not None:
-            retry_after = min(failure.retry_after, schedule.MAX_RETRY_AFTER)
-            wait = max(schedule.after_failure(self.failures), retry_after)
+            wait = schedule.after_failure(self.failures, failure.retry_after)
             self._not_before = self._env.clock.now() + wait
 
-    def plan(self, inputs: ScheduleInputs, last: Reading | None) -> None:
+    def plan(self, inputs: schedule.ScheduleInputs, last: Reading | None) -> None:
         """Schedules the next probe by what the `last` one left behind."""
         env = self._env
         self.next = schedule.next_probe(inputs, env.policy, env.chance.random(), env.together)

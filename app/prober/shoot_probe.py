@@ -33,15 +33,6 @@ from app.core.model.shoots import LeaseReading, MachineView, NodeReading, Route,
 from app.core.ports import Watched
 from app.prober.environment import ProberEnvironment
 from app.prober.rules import candidates, leases, lifecycle, paths, schedule
-from app.prober.rules.candidates import Candidacy, ExclusionMemory, PoolConditions
-from app.prober.rules.leases import (
-    READING,
-    SLOW_READINGS,
-    Contacts,
-    LeaseHistory,
-    LeaseTrack,
-    Timings,
-)
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.paths import InternalPath
 from app.prober.rules.scaling import PendingWrites
@@ -92,7 +83,7 @@ class ShootProbe(ABC):
 
     blamed: RequestKind
     """The kind of request that what keeps a probe from its end is reported as."""
-    candidacy: Candidacy | None = None
+    candidacy: candidates.Candidacy | None = None
     """Which nodes count, as of the last reading that had Nodes; None in endpoint mode."""
     paths: tuple[PathView, ...] | None = None
     """The last attempt on each route; None in lease mode."""
@@ -188,10 +179,10 @@ class ShootProbe(ABC):
     async def live_where_stale(self, shoot: ProbedShoot, *, down: bool) -> ProbedShoot | Failure:
         """Returns `shoot` itself, or as it was read live, or the failure because of which nothing may be written."""
         seed, now = self._env.seed, self._env.clock.now()
-        too_long = f"reading live took longer than {READING:g}s"
+        too_long = f"reading live took longer than {leases.READING:g}s"
         try:
             # No longer than a reading may be old: after that, what was read of the leases may be untrue.
-            async with asyncio.timeout(READING):
+            async with asyncio.timeout(leases.READING):
                 if seed.watch_state(Watched.CLUSTERS).stale(now):
                     shoot = await self._live_shoot(shoot, urgent=down)
                 await self._env.overrides.refresh(self._namespace, urgent=down)
@@ -204,7 +195,7 @@ class ShootProbe(ABC):
         except ProbeError as failed:
             return failed.failure
         # A process that was frozen takes an answer that was there before it hears that its time is over.
-        return shoot if self._env.clock.now() - now <= READING else self._stale(too_long)
+        return shoot if self._env.clock.now() - now <= leases.READING else self._stale(too_long)
 
     def _stale(self, what: str) -> Failure:
         """The failure `SeedStale`; `what` completes its message."""
@@ -264,11 +255,8 @@ class LeaseProbe(ShootProbe):
     def __init__(self, environment: ProberEnvironment, namespace: str) -> None:
         super().__init__(environment, namespace)
         # What one probe leaves to the next; the values are replaced, never changed.
-        self._history, self._contacts, self._exclusions = (
-            LeaseHistory(),
-            Contacts(),
-            ExclusionMemory(),
-        )
+        self._history, self._contacts = leases.LeaseHistory(), leases.Contacts()
+        self._exclusions = candidates.ExclusionMemory()
         self._failed_before = False
         """The last probe failed."""
         self._slow_readings = 0
@@ -339,7 +327,7 @@ class LeaseProbe(ShootProbe):
         offsets of the nodes' clocks stay, and that the last probe failed: the storage may have been away since.
         """
         if rested > shoot.timings.gap:
-            self._history, self._contacts = replace(self._history, sent=None), Contacts()
+            self._history, self._contacts = replace(self._history, sent=None), leases.Contacts()
 
     def next_contact(self, probe_at: float, shoot: ProbedShoot, /) -> float | None:
         # From when the last one was sent: a slow answer must not make a gap of the distance to the next.
@@ -402,7 +390,10 @@ class LeaseProbe(ShootProbe):
         return await self._consumer.finish(self._tallied(reading, judgements, shoot.conditions))
 
     def _tallied(
-        self, reading: NodeReading, judgements: tuple[Judgement, ...], conditions: PoolConditions
+        self,
+        reading: NodeReading,
+        judgements: tuple[Judgement, ...],
+        conditions: candidates.PoolConditions,
     ) -> Steps[Tally]:
         """Remembers which nodes count and counts their leases, in steps that the event loop can interleave."""
         candidacy = yield from _judge_nodes(reading, conditions)
@@ -435,17 +426,17 @@ class LeaseProbe(ShootProbe):
         )
         self._contacted(reading.sent, reading.received, shoot.timings)
         took = self._env.clock.now() - reading.sent
-        if took > READING:
+        if took > leases.READING:
             raise ProbeError(self._slow(took))
         self._slow_readings, self._leases_asked = 0, reading.sent
         self._known = await self._consumer.finish(self._judge_leases(reading, shoot.timings))
         return self._known
 
     def _judge_leases(
-        self, reading: LeaseReading, timings: Timings
+        self, reading: LeaseReading, timings: leases.Timings
     ) -> Steps[tuple[Judgement, ...]]:
         """Updates what is known of the leases and judges them, in steps that the event loop can interleave."""
-        tracks: dict[str, LeaseTrack] = {}
+        tracks: dict[str, leases.LeaseTrack] = {}
         judged: list[Judgement] = []
         by_name = {lease.name: lease for lease in reading.leases}
         for part in _parts(tuple(by_name.values())):
@@ -455,18 +446,18 @@ class LeaseProbe(ShootProbe):
             judged += leases.judge_all(learnt, some, contacts, timings, protected=protected)
             tracks |= learnt.tracks
             yield
-        self._history = LeaseHistory(tracks, reading.sent)
+        self._history = leases.LeaseHistory(tracks, reading.sent)
         return tuple(judged)
 
     def _slow(self, took: float) -> Failure:
         self._slow_readings += 1
-        enough = self._slow_readings >= SLOW_READINGS
+        enough = self._slow_readings >= leases.SLOW_READINGS
         reason = VerdictReason.TOO_SLOW if enough else VerdictReason.STALE_READING
         return Failure(
             reason, f"the leases took {took:.1f} s to read, and may be outdated", RequestKind.LEASE
         )
 
-    def _contacted(self, sent: float, received: float, timings: Timings) -> None:
+    def _contacted(self, sent: float, received: float, timings: leases.Timings) -> None:
         self._contacts = leases.contact(
             self._contacts, sent, received, timings, failed_before=self._failed_before
         )
@@ -479,7 +470,9 @@ class LeaseProbe(ShootProbe):
             self._probes[probe] = self._env.clock.now() - began
 
 
-def _judge_nodes(reading: NodeReading, conditions: PoolConditions) -> Steps[Candidacy]:
+def _judge_nodes(
+    reading: NodeReading, conditions: candidates.PoolConditions
+) -> Steps[candidates.Candidacy]:
     judged = []
     for part in _parts(reading.nodes):
         judged.append(candidates.judge_nodes(replace(reading, nodes=part), conditions))

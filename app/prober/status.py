@@ -365,14 +365,8 @@ class ProtectionWatch:
 
     def _we_scaled_down(self) -> bool:
         """Whether an automatic run scaled down: only those count as flapping, as a person's say nothing of the path."""
-        if (scaling_run := self._scaler.scaling_run) is not None:
-            return scaling_run.direction is Direction.DOWN and not scaling_run.order.manual
-        last = self._scaler.last
-        if (
-            last is None
-            or last.ended is None
-            or last.direction is not Direction.DOWN
-            or last.manual
-        ):
+        under_way = self._scaler.scaling_run
+        run = self._scaler.last if under_way is None else under_way.order
+        if run is None or run.direction is not Direction.DOWN or run.manual:
             return False
-        return self._env.clock.now() - last.ended < _OURS_IF_WITHIN
+        return run.ended is None or self._env.clock.now() - run.ended < _OURS_IF_WITHIN

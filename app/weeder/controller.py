@@ -13,8 +13,8 @@ from typing import Final
 
 import structlog
 
-from app.core.errors import ClusterError, Forbidden, LeadershipLost, NotFound, NotKnownYet, Refused
-from app.core.limits import Backoff
+from app.core import errors
+from app.core.limits import TRANSIENT_REFUSALS, Backoff
 from app.core.model.weeding import (
     Cause,
     End,
@@ -34,34 +34,19 @@ log = structlog.get_logger(__name__)
 
 _WORKERS: Final = 8
 _TRIES: Final = 5
-# After how many refusals in a row a request is sent again: an API server that has just started refuses for a moment
-# what it is about to allow (rules 6).
-_IN_PASSING: Final = 2
 _BACKOFF: Final = Backoff(first=1.0, most=10.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Question:
-    """For which service it is to be found out since when it is ready, and why."""
+    """For which service it is to be found out since when it is ready, and why, and what has been found out so far."""
 
     key: ServiceKey
     cause: Cause
     heard: float | None = None
     """After a gap: the last contact before it."""
-
-    def until(self, since: float, now: float, watch_duration: float) -> float | None:
-        """Until when to weed for a service that became ready at `since`; None to leave it alone."""
-        if self.cause is Cause.GAP:
-            return rules.after_gap(since, self.heard, now, watch_duration)
-        return rules.at_start(since, now, watch_duration)
-
-
-@dataclass(slots=True)
-class _Inquiry:
-    """The progress of one question."""
-
-    question: Question
-    asked: float
+    asked: float = 0.0
+    """When it was asked."""
     pods: deque[str] = field(default_factory=deque)
     """The names of pods behind the service's ready endpoints that have not been read yet."""
     since: float | None = None
@@ -82,7 +67,7 @@ class ReadySince:
     ) -> None:
         """`found` is called with the question and the instant at which the service became ready, if that was found."""
         self._env, self._found = environment, found
-        self._queue: asyncio.PriorityQueue[tuple[bool, int, _Inquiry]] = asyncio.PriorityQueue()
+        self._queue: asyncio.PriorityQueue[tuple[bool, int, Question]] = asyncio.PriorityQueue()
         """The first pod of every service goes before the second pod of any; else whoever came first."""
         self._number = count()
         self._asked: set[ServiceKey] = set()
@@ -92,10 +77,11 @@ class ReadySince:
         """Queues a question; if one about this service is queued already, that stays, as it reaches further back."""
         if question.key not in self._asked:
             self._asked.add(question.key)
-            self._enqueue(_Inquiry(question, self._env.clock.now()), begun=False)
+            question.asked = self._env.clock.now()
+            self._enqueue(question, begun=False)
 
-    def _enqueue(self, inquiry: _Inquiry, *, begun: bool = True) -> None:
-        self._queue.put_nowait((begun, next(self._number), inquiry))
+    def _enqueue(self, question: Question, *, begun: bool = True) -> None:
+        self._queue.put_nowait((begun, next(self._number), question))
 
     async def run(self) -> None:
         """Works on questions, for ever."""
@@ -103,62 +89,60 @@ class ReadySince:
 
     async def _work(self) -> None:
         while True:
-            begun, _, inquiry = await self._queue.get()
+            begun, _, question = await self._queue.get()
             if not begun:
-                key = inquiry.question.key
-                self._asked.discard(key)
-                inquiry.pods.extend(rules.pods_behind(self._env.seed.slices(key)))
+                self._asked.discard(question.key)
+                question.pods.extend(rules.pods_behind(self._env.seed.slices(question.key)))
             try:
-                goes_on = await self._read_one(inquiry)
-            except ClusterError as error:
-                self._failed(inquiry, error)
+                goes_on = await self._read_one(question)
+            except errors.ClusterError as error:
+                self._failed(question, error)
                 continue
             if goes_on:
-                self._enqueue(inquiry)
-            elif inquiry.since is not None:
-                self._found(inquiry.question, inquiry.since)
+                self._enqueue(question)
+            elif question.since is not None:
+                self._found(question, question.since)
 
-    async def _read_one(self, inquiry: _Inquiry) -> bool:
+    async def _read_one(self, question: Question) -> bool:
         """Reads the next pod; returns whether others are still to be read.
 
         Raises:
             ClusterError: the pod could not be read.
         """
-        question = inquiry.question
-        if not inquiry.pods:
+        if not question.pods:
             return False
-        if self._too_long_ago(question, inquiry.asked):
+        if self.until(question, question.asked) is None:
             # The service was ready when the question was asked, so no pod can show a later instant.
-            inquiry.since = None
+            question.since = None
             return False
         await self._env.opening_turns.wait(question.key.namespace)
-        pod = await self._env.seed.read_pod(question.key.namespace, inquiry.pods[0])
-        inquiry.pods.popleft()
-        inquiry.failures = 0
+        pod = await self._env.seed.read_pod(question.key.namespace, question.pods[0])
+        question.pods.popleft()
+        question.failures = 0
         found = rules.became_ready([pod] if pod is not None else [])
-        if found is not None and (inquiry.since is None or found < inquiry.since):
-            inquiry.since = found
-        over = inquiry.since is not None and self._too_long_ago(question, inquiry.since)
+        if found is not None and (question.since is None or found < question.since):
+            question.since = found
+        over = question.since is not None and self.until(question, question.since) is None
         # The earliest transition counts, so no other pod can make it later.
-        return bool(inquiry.pods) and not over
+        return bool(question.pods) and not over
 
-    def _too_long_ago(self, question: Question, since: float) -> bool:
+    def until(self, question: Question, since: float) -> float | None:
+        """Until when to weed for the service if it became ready at `since`; None to leave it alone."""
         now, duration = self._env.clock.now(), self._env.policy.watch_duration
-        return question.until(since, now, duration) is None
+        return rules.weeds_until(since, question.heard, now, duration)
 
-    def _failed(self, inquiry: _Inquiry, error: ClusterError) -> None:
+    def _failed(self, question: Question, error: errors.ClusterError) -> None:
         """Schedules another try after an error that may be transient, as long as an answer could matter."""
-        inquiry.failures += 1
-        pause = error.retry_after or _BACKOFF.delay(inquiry.failures)
-        most = _IN_PASSING + 1 if isinstance(error, Forbidden) else _TRIES
-        if inquiry.failures < most and pause < self._env.policy.watch_duration:
-            asyncio.get_running_loop().call_later(pause, self._enqueue, inquiry)
+        question.failures += 1
+        pause = error.retry_after or _BACKOFF.delay(question.failures)
+        most = TRANSIENT_REFUSALS + 1 if isinstance(error, errors.Forbidden) else _TRIES
+        if question.failures < most and pause < self._env.policy.watch_duration:
+            asyncio.get_running_loop().call_later(pause, self._enqueue, question)
             return
-        key = inquiry.question.key
         log.warning(
             "not known since when a service is ready; its dependants are left alone",
-            namespace=key.namespace,
-            service=key.service,
+            namespace=question.key.namespace,
+            service=question.key.service,
             error=str(error),
         )
 
@@ -257,8 +241,7 @@ class WeederController:
             return
         if running is not None and since <= running.begun.began:
             return  # the recovery that runs began because of this
-        until = question.until(since, now, self._env.policy.watch_duration)
-        if until is not None:
+        if (until := self._past.until(question, since)) is not None:
             self._registry.begin(key, question.cause, until - now)
 
     # Requests of people.
@@ -275,7 +258,7 @@ class WeederController:
         seconds = self._env.policy.watch_duration
         recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
         if recovery is None:
-            raise LeadershipLost("this process is ending")
+            raise errors.LeadershipLost("this process is ending")
         return recovery.status()
 
     def check_weed_now(self, key: ServiceKey, *, force: bool) -> str | None:
@@ -288,18 +271,20 @@ class WeederController:
             Refused: the service is not ready, or a pause covers its namespace.
         """
         if not self._began:
-            raise LeadershipLost("only the leader of the weeder deletes pods")
+            raise errors.LeadershipLost("only the leader of the weeder deletes pods")
         if key not in self._known:
-            raise NotFound(
+            raise errors.NotFound(
                 f"nothing is known about {key}: it is not configured, or has no EndpointSlices"
             )
         if not self._ready(key):
-            raise Refused(f"{key.service} is not ready: what depends on it would crash again")
+            raise errors.Refused(
+                f"{key.service} is not ready: what depends on it would crash again"
+            )
         if not self._env.pauses.synced:
-            raise NotKnownYet("the overrides have not been read yet; retry in a moment")
+            raise errors.NotKnownYet("the overrides have not been read yet; retry in a moment")
         paused = self._env.pauses.paused(key.namespace)
         if paused is not None and not force:
-            raise Refused(f"{paused}; with force the pods are deleted despite it")
+            raise errors.Refused(f"{paused}; with force the pods are deleted despite it")
         return paused
 
     # What the API shows.

@@ -9,14 +9,7 @@ import asyncio
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final
 
-from app.core.errors import (
-    ClusterError,
-    Conflict,
-    Forbidden,
-    LeadershipLost,
-    NotFound,
-    WatchdogError,
-)
+from app.core import errors
 from app.core.limits import Backoff, RefusalCount
 from app.core.model.weeding import (
     Delete,
@@ -202,7 +195,7 @@ class RecoveryLog:
         self._owners.clear()
 
 
-class CalledOff(WatchdogError):
+class CalledOff(errors.WatchdogError):
     """A deletion was called off before it was sent, as something now forbids it."""
 
 
@@ -214,7 +207,7 @@ class Deletions:
         self._env, self._recovery = environment, recovery
         self._refusals = RefusalCount()
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self.refusal: Forbidden | None = None
+        self.refusal: errors.Forbidden | None = None
         """The error that shows that the weeder has no right to delete pods: no more are sent."""
         self.failure: Exception | None = None
         """The unexpected error of a deletion, with which the recovery fails."""
@@ -249,7 +242,7 @@ class Deletions:
         self._sending[pod.uid] = job
 
     async def _delete(self, pod: PodView, delete: Delete, judged: float) -> None:
-        error: ClusterError | None = None
+        error: errors.ClusterError | None = None
         sent = self._env.clock.now()
 
         def starting() -> None:
@@ -266,9 +259,9 @@ class Deletions:
                 resource_version=pod.resource_version,
                 starting=starting,
             )
-        except ClusterError as failure:
+        except errors.ClusterError as failure:
             error = failure
-        except (CalledOff, LeadershipLost):
+        except (CalledOff, errors.LeadershipLost):
             self._env.records.called_off(pod)
             self._recovery.called_off(pod, delete)
             return
@@ -282,13 +275,13 @@ class Deletions:
         self._answered(pod, delete, error, sent)
 
     def _answered(
-        self, pod: PodView, delete: Delete, error: ClusterError | None, sent: float
+        self, pod: PodView, delete: Delete, error: errors.ClusterError | None, sent: float
     ) -> None:
         now, found = self._env.clock.now(), answer(error)
-        if isinstance(error, Forbidden):
+        if isinstance(error, errors.Forbidden):
             if self._refusals.refused(sent, now):
                 self.refusal = error
-        elif error is None or isinstance(error, NotFound | Conflict):
+        elif error is None or isinstance(error, errors.NotFound | errors.Conflict):
             self._refusals.allowed()
         self._env.records.answered(pod, found)
         if found.next_version:
@@ -299,7 +292,7 @@ class Deletions:
             self._done(pod, delete, found.result)
         else:
             if not found.next_version:
-                forbidden = isinstance(error, Forbidden)
+                forbidden = isinstance(error, errors.Forbidden)
                 reason = KeepReason.FORBIDDEN if forbidden else KeepReason.REFUSED
                 self._recovery.log.failed(pod.name, Keep(reason, str(error)), now)
             messages.not_deleted(self._env, self._recovery.begun.key, pod, found.result, error)

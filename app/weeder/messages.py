@@ -24,6 +24,7 @@ from app.core.reporting.notices import (
     RecoveryEnded,
     RecoveryFailed,
     Severity,
+    report,
 )
 from app.weeder.environment import WeederEnvironment
 
@@ -45,9 +46,10 @@ def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
     if asked is not None:
         pods = f"the pods that wait for {service} in CrashLoopBackOff"
         note = f"{_who(asked)} requested an immediate restart of {pods}."
-    notice = RecoveryBegan(
+    report(
+        env,
+        RecoveryBegan,
         begun.key.namespace,
-        env.clock.now(),
         reason,
         text,
         resource=None if asked is None else ResourceRef("v1", "Service", service),
@@ -58,7 +60,6 @@ def began(env: WeederEnvironment, begun: RecoveryStart) -> None:
         author=None if asked is None else asked.author,
         action=None if asked is None else "Weed",
     )
-    env.notice_bus.publish(notice)
 
 
 def _occasion(begun: RecoveryStart) -> str:
@@ -86,9 +87,10 @@ def ended(env: WeederEnvironment, status: RecoveryStatus, *, deleted: int) -> No
     severity = Severity.ERROR if status.end is End.FORBIDDEN else Severity.INFO
     if status.ended is not None and status.ended < status.due:
         severity = Severity.DEBUG  # it never began: a service that flaps would fill the log
-    notice = RecoveryEnded(
+    report(
+        env,
+        RecoveryEnded,
         status.key.namespace,
-        env.clock.now(),
         "WeedingEnded",
         text,
         severity,
@@ -97,7 +99,6 @@ def ended(env: WeederEnvironment, status: RecoveryStatus, *, deleted: int) -> No
         deleted=deleted,
         dropped=status.queued,
     )
-    env.notice_bus.publish(notice)
 
 
 def deleted(env: WeederEnvironment, begun: RecoveryStart, deletion: DeletedPod) -> None:
@@ -163,15 +164,8 @@ def not_deleted(
 def failed(env: WeederEnvironment, key: ServiceKey, error: Exception) -> None:
     """Reports that a recovery failed unexpectedly, and is started again."""
     text = f"the recovery of {key.service} failed and is started again: {type(error).__name__}"
-    notice = RecoveryFailed(
-        key.namespace,
-        env.clock.now(),
-        "RunnerFailed",
-        text,
-        Severity.ERROR,
-        service=key.service,
-    )
-    env.notice_bus.publish(notice)
+    words = ("RunnerFailed", text, Severity.ERROR)
+    report(env, RecoveryFailed, key.namespace, *words, service=key.service)
 
 
 def _judged(

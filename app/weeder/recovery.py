@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from app.core.errors import Forbidden
+from app.core import errors
 from app.core.model.weeding import (
     Cause,
     Delete,
@@ -61,7 +61,7 @@ class RecoveryRunner:
         self._watch: PodWatch | None = None
         self._trouble: str | None = None
         """Why the last watch did not work when it ended; None if it did."""
-        self._refusal: Forbidden | None = None
+        self._refusal: errors.Forbidden | None = None
         self._ended: tuple[float, End] | None = None
         self._told_end = False
         self.failing: str | None = None
@@ -104,7 +104,7 @@ class RecoveryRunner:
             pass  # its time is over; what the tasks raise comes as a group
         except ExceptionGroup as failed:
             error = failed.exceptions[0]  # which has cancelled the other task
-            if not isinstance(error, Forbidden):
+            if not isinstance(error, errors.Forbidden):
                 raise error from None
             self._refusal, end = error, End.FORBIDDEN
         finally:

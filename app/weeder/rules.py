@@ -14,15 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from app.core.errors import (
-    ClusterError,
-    Conflict,
-    Forbidden,
-    NotFound,
-    ServerFault,
-    Throttled,
-    trimmed,
-)
+from app.core import errors
 from app.core.limits import Backoff
 from app.core.model.names import LabelSelector
 from app.core.model.weeding import (
@@ -103,33 +95,23 @@ def became_ready(pods: Iterable[PodView]) -> float | None:
     return min((pod.ready_since for pod in pods if pod.ready_since is not None), default=None)
 
 
-def at_start(since: float | None, now: float, watch_duration: float) -> float | None:
-    """Until when to weed for a service that is ready when this instance begins to lead; None to leave it alone.
+def weeds_until(
+    since: float | None, last_heard: float | None, now: float, watch_duration: float
+) -> float | None:
+    """Until when to weed for a service that was found ready, and became so unseen at `since`; None to leave it alone.
 
     A recovery gets what remains of `watch_duration` since the service became ready. A service that has been ready for
     longer, or for an unknown time, is left alone: no back-off outlasts that. A `since` in the future comes from
     another machine's clock, and counts as now.
+
+    After a gap in the watch it needs a recovery only if it became ready after `last_heard`, the last contact before
+    the gap: it was lost and came back unseen. Without an earlier contact (None), as when this instance begins to lead,
+    any instant is after it.
     """
-    if since is None:
+    if since is None or (last_heard is not None and since + _WHOLE_SECOND <= last_heard):
         return None
     until = min(since, now) + watch_duration
     return until if until > now else None
-
-
-def after_gap(
-    since: float | None, last_heard: float | None, now: float, watch_duration: float
-) -> float | None:
-    """Until when to weed for a service that is ready after a gap in the watch; None if it needs no recovery.
-
-    It needs one if it became ready after `last_heard`, the last contact before the gap: it was lost and came back
-    unseen. Without an earlier contact (None) any instant is after it. The time that remains is that of `at_start`, as
-    the back-offs went on during the gap.
-    """
-    if since is None:
-        return None
-    if last_heard is not None and since + _WHOLE_SECOND <= last_heard:
-        return None
-    return at_start(since, now, watch_duration)
 
 
 # The wait of recoveries.
@@ -266,7 +248,7 @@ def _who_waits(containers: Sequence[ContainerView]) -> str:
     if others:
         more = f" and {len(others) - _NAMES} more" if len(others) > _NAMES else ""
         text += f"; waiting: {', '.join(others[:_NAMES])}{more}"
-    return trimmed(text)
+    return errors.trimmed(text)
 
 
 def _seconds(seconds: float) -> str:
@@ -294,18 +276,18 @@ UNKNOWN: Final = DeletionAnswer(DeletionResult.ERROR, counts=True, again=True)
 """It is not known whether the pod was deleted."""
 
 
-def answer(error: ClusterError | None) -> DeletionAnswer:
+def answer(error: errors.ClusterError | None) -> DeletionAnswer:
     """Interprets the error of a deletion; None stands for success."""
     match error:
         case None:
             return _DONE
-        case NotFound():
+        case errors.NotFound():
             return DeletionAnswer(DeletionResult.GONE, counts=False, next_version=True)
-        case Conflict():
+        case errors.Conflict():
             return DeletionAnswer(DeletionResult.CONFLICT, counts=False, next_version=True)
-        case Forbidden():
+        case errors.Forbidden():
             return DeletionAnswer(DeletionResult.ERROR, counts=False)
-        case Throttled() | ServerFault(status=503):
+        case errors.Throttled() | errors.ServerFault(status=503):
             pause = error.retry_after
             return DeletionAnswer(DeletionResult.ERROR, counts=False, again=True, retry_after=pause)
         case _:

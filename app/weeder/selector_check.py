@@ -4,7 +4,7 @@ from typing import Final
 
 import structlog
 
-from app.core.errors import ClusterError
+from app.core import errors
 from app.core.model.names import LabelSelector
 from app.weeder.environment import WeederEnvironment
 
@@ -40,7 +40,7 @@ class SelectorCheck:
                 for number, selector in enumerate(selectors):
                     try:
                         await self._check(service, number, selector)
-                    except ClusterError as error:
+                    except errors.ClusterError as error:
                         log.warning(
                             "a selector could not be checked", service=service, error=str(error)
                         )

@@ -194,6 +194,17 @@ class Tally:
     """Those of the candidate leases."""
     excluded: Mapping[Exclusion, int] = field(default_factory=dict)
 
+    @property
+    def leases(self) -> dict[str, int]:
+        """How many leases are fresh, expired, unknown and excluded, as log and metrics name it."""
+        found = self.candidates
+        return {
+            "fresh": found.total - found.expired - found.unknown,
+            "expired": found.expired,
+            "unknown": found.unknown,
+            "excluded": sum(self.excluded.values()),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class PathReading:

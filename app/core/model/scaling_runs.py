@@ -138,6 +138,11 @@ class ScalingRunStatus:
         failed = [each for each in self.steps if each.phase is StepPhase.FAILED]
         return {each.resource: each.message for each in failed if not each.unavailable}
 
+    @property
+    def only_unavailable(self) -> bool:
+        """Whether it failed of nothing but unavailable resources (rules 4.3)."""
+        return self.phase is OperationPhase.FAILED and not self.failed
+
 
 @dataclass(frozen=True, slots=True)
 class ScaleSpec:

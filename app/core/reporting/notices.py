@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, Protocol
 
 import structlog
 
+from app.core.clock import Clock
 from app.core.model.endpoints import CachedResult, GateReason
 from app.core.model.instants import rfc3339
 from app.core.model.overrides import Scope
@@ -22,6 +23,8 @@ from app.core.model.workloads import Direction, ResourceRef
 from app.core.tasks import tell
 
 log = structlog.get_logger(__name__)
+
+P = ParamSpec("P")
 
 
 class Severity(StrEnum):
@@ -285,6 +288,24 @@ class NoticeBus:
     def publish(self, notice: Notice) -> None:
         """Calls all subscribers."""
         tell(self._subscribers, {"reason": notice.reason}, notice)
+
+
+class Reporting(Protocol):
+    """What a loop reports with: the environment of the prober or of the weeder."""
+
+    notice_bus: NoticeBus
+    clock: Clock
+
+
+def report(
+    environment: Reporting,
+    of: Callable[Concatenate[str, float, P], Notice],
+    namespace: str,
+    *words: P.args,
+    **facts: P.kwargs,
+) -> None:
+    """Publishes a notice of the class `of` of what happens now; its `words` are reason, message and severity."""
+    environment.notice_bus.publish(of(namespace, environment.clock.now(), *words, **facts))
 
 
 # Notices as log lines, with their facts named as in the API.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.core.model.endpoints import EndpointProbeSpec, ProbedPod, ProbeType
 from app.core.ports import STALE
-from app.core.reporting.notices import EndpointWorkerFailed, Severity
+from app.core.reporting.notices import EndpointWorkerFailed, Severity, report
 from app.core.tasks import tell
 from app.prober.endpoints.gates import Gates, GateView
 from app.prober.endpoints.worker import EndpointResultView, ProbeTarget, Worker
@@ -202,16 +202,9 @@ class WorkerManager:
     def _crashed(self, worker: Worker, error: Exception) -> None:
         probe, target = worker.probe.name, str(worker.target)
         what = f"the worker of probe {probe} on {target}"
-        notice = EndpointWorkerFailed(
-            self.namespace,
-            self.clock.now(),
-            "RunnerFailed",
-            f"{what} failed and is started again: {type(error).__name__}",
-            Severity.ERROR,
-            probe=probe,
-            target=target,
-        )
-        self.notice_bus.publish(notice)
+        text = f"{what} failed and is started again: {type(error).__name__}"
+        words = ("RunnerFailed", text, Severity.ERROR)
+        report(self._env, EndpointWorkerFailed, self.namespace, *words, probe=probe, target=target)
 
     # Called by the workers.
 

@@ -95,34 +95,27 @@ def next_probe(
         randomness: for the jitter, in 0…1.
         together: length in seconds of the time slots whose regular probes begin together; 0 for none.
     """
-    due = _wanted(inputs, policy, randomness, together)
+    if inputs.backoff is not None:  # nothing is known about the external path meanwhile
+        due = NextProbe(inputs.now + max(inputs.backoff, AT_LEAST), "the internal path failed")
+    elif inputs.retry_after is not None:
+        wait = after_failure(inputs.failures, inputs.retry_after)
+        due = NextProbe(inputs.now + wait, "throttled")
+    else:
+        at = regular(policy, inputs.probed_at, randomness, together)
+        reasons = (NextProbe(at, "interval"), *_reasons(inputs, policy))
+        due = min(reasons, key=lambda probe: probe.at)
     if due.at >= inputs.rests_until:
         return due
     return NextProbe(inputs.rests_until, "its answers took more than its share of time")
 
 
-def _wanted(
-    inputs: ScheduleInputs, policy: ProberPolicy, randomness: float, together: float
-) -> NextProbe:
-    if inputs.backoff is not None:  # nothing is known about the external path meanwhile
-        wait = max(inputs.backoff, AT_LEAST)
-        return NextProbe(inputs.now + wait, "the internal path failed")
-    due = min(_reasons(inputs, policy, randomness, together), key=lambda probe: probe.at)
-    if inputs.retry_after is None:
-        return due
-    wait = max(after_failure(inputs.failures), min(inputs.retry_after, MAX_RETRY_AFTER))
-    return NextProbe(inputs.now + wait, "throttled")
+def after_failure(failures: int, retry_after: float = 0.0) -> float:
+    """Seconds to the next probe after so many failures in a row: 2, 5, then 10; longer if a 429 asks for it."""
+    wait = _AFTER_FAILURES[min(max(failures, 1), len(_AFTER_FAILURES)) - 1]
+    return max(wait, min(retry_after, MAX_RETRY_AFTER))
 
 
-def after_failure(failures: int) -> float:
-    """Seconds to the next probe after so many failures in a row: 2, 5, then 10."""
-    return _AFTER_FAILURES[min(max(failures, 1), len(_AFTER_FAILURES)) - 1]
-
-
-def _reasons(
-    inputs: ScheduleInputs, policy: ProberPolicy, randomness: float, together: float
-) -> Iterable[NextProbe]:
-    yield NextProbe(regular(policy, inputs.probed_at, randomness, together), "interval")
+def _reasons(inputs: ScheduleInputs, policy: ProberPolicy) -> Iterable[NextProbe]:
     if inputs.failures:
         yield NextProbe(inputs.now + after_failure(inputs.failures), "after a failure")
         # Every second for as long as a contact can still avoid a gap (rules 4.1).

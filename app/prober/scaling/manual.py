@@ -261,20 +261,13 @@ class ShootScaleRequests:
         self.cancel_if_over()
         request = self._env.overrides.request(run.uid, self.namespace)
         if (end := run.end) is None:
-            shown = self._env.operations.get(run.uid)
-            if request is None or not request.open or shown is None:
-                return _RETRY
-            return await self._show(run, request, shown)
+            known = self._progress(run)
+            return _RETRY if known is None else await self._show(run, *known)
         wait = 0.0
-        if request is not None:
-            if request.open:
-                unavailable = end.phase is OperationPhase.FAILED and not end.failed
-                wait = await self._end(
-                    request, end.phase, end.message, end, only_unavailable=unavailable
-                )
-            elif not request.phase.running:
-                text = request.message or end.message
-                wait = await self._end(request, request.phase, text, end)
+        if request is not None and request.open:
+            wait = await self._end(request, end.phase, end.message, end)
+        elif request is not None and not request.phase.running:
+            wait = await self._end(request, request.phase, request.message or end.message, end)
         if wait == 0.0:
             self._run = None
         return wait
@@ -282,13 +275,16 @@ class ShootScaleRequests:
     def show_last(self) -> Awaitable[bool] | None:
         """Returns what writes the steps so far, as of now, of a run under way; None if there is none."""
         run = self._run
-        if run is None or run.end is not None:
+        if run is None or run.end is not None or (known := self._progress(run)) is None:
             return None
+        request, shown = known
+        return self._set_spare(request, manual.shown(request, shown, self._env.identity))
+
+    def _progress(self, run: _Run) -> tuple[ScaleRequest, ScalingRunStatus] | None:
+        """The request of a run under way, and how far that is; None if the request shows it no more."""
         request = self._env.overrides.request(run.uid, self.namespace)
         shown = self._env.operations.get(run.uid)
-        if request is None or not request.open or shown is None:
-            return None
-        return self._set_spare(request, manual.shown(request, shown, self._env.identity))
+        return None if request is None or not request.open or shown is None else (request, shown)
 
     async def _show(self, run: _Run, request: ScaleRequest, shown: ScalingRunStatus) -> float:
         """Writes the steps so far, at most once a second, and only while the budget has room."""
@@ -309,8 +305,6 @@ class ShootScaleRequests:
         phase: OperationPhase,
         message: str,
         shown: ScalingRunStatus | None = None,
-        *,
-        only_unavailable: bool = False,
     ) -> float:
         """Writes how the request has ended, and reports it once that is accepted.
 
@@ -324,7 +318,8 @@ class ShootScaleRequests:
                 before = replace(before, observed_by=leader)
             # The status may be accepted long after the end.
             at = self._env.clock.now() if shown is None or shown.ended is None else shown.ended
-            wanted = manual.ended(before, phase, message, at, only_unavailable=only_unavailable)
+            unavailable = not by_hand and shown is not None and shown.only_unavailable
+            wanted = manual.ended(before, phase, message, at, only_unavailable=unavailable)
             try:
                 request = await self._set_status(request, wanted)
             except errors.LeadershipLost:

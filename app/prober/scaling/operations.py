@@ -7,9 +7,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from app.core import errors, redaction
-from app.core.errors import ClusterError, Conflict, NotFound, Refused, Throttled, VersionChanged
 from app.core.model import workloads
-from app.core.model import workloads as ann
 from app.core.model.overrides import IgnoreRequest, ScaleRequest
 from app.core.model.policy import OnFailure
 from app.core.model.scaling_runs import (
@@ -20,7 +18,7 @@ from app.core.model.scaling_runs import (
     ScalingRunStatus,
 )
 from app.core.model.workloads import Patch, ResourceRef, WorkloadView
-from app.core.reporting.notices import OverrideChanged
+from app.core.reporting.notices import OverrideChanged, report
 from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
@@ -174,12 +172,10 @@ class ManualScaling:
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
         request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
         uid, deadline = request.id.uid, self._env.clock.now() + _BEGUN_WITHIN
-        while (found := self._env.overrides.request(uid, namespace)) is not None and found.open:
-            if uid in self._operations or self._env.clock.now() >= deadline:
-                break
+        while (found := self._env.overrides.request(uid, namespace)) is not None:
+            if not found.open or uid in self._operations or self._env.clock.now() >= deadline:
+                return self._of(found)
             await self._env.clock.sleep(_LOOK_AGAIN)
-        if found is not None:
-            return self._of(found)
         ended = self._operations.get(uid)
         return ended or self._of(replace(request, phase=OperationPhase.CANCELLED))
 
@@ -204,12 +200,12 @@ class ManualScaling:
         _ = await self._env.override_service.delete_request(request, by=by)
         # A request that was sent is finished first.
         deadline = self._env.clock.now() + _CANCELLED_WITHIN
-        while (ended := self._operations.get(name)) is not None and ended.running:
+        while (run := self._operations.get(name)) is not None:
+            if not run.running:
+                return _alone(run)
             if self._env.clock.now() >= deadline:
                 break
             await self._env.clock.sleep(_LOOK_AGAIN)
-        if ended is not None and not ended.running:
-            return _alone(ended)
         text = f"it was cancelled by {by}"
         return replace(operation, phase=OperationPhase.CANCELLED, message=text, hold_until=None)
 
@@ -281,8 +277,10 @@ class Dependents:
         found = await asyncio.gather(*reads, return_exceptions=True)
         views: dict[ResourceRef, WorkloadView | None] = {}
         for ref, view in zip(refs, found, strict=True):
-            unserved = isinstance(view, NotFound)
-            if unserved or (isinstance(view, ClusterError) and self._env.seed.unavailable(ref)):
+            unserved = isinstance(view, errors.NotFound)
+            if unserved or (
+                isinstance(view, errors.ClusterError) and self._env.seed.unavailable(ref)
+            ):
                 # An unavailable dependent must not hide the others; it fails in each scaling run.
                 views[ref] = None
             elif isinstance(view, BaseException):
@@ -308,7 +306,7 @@ class Dependents:
         """
         try:
             before, after = await self._mark(order)
-        except Conflict:
+        except errors.Conflict:
             before, after = await self._mark(order)
         if before is not after and not order.dry_run:
             self._tell(order, after)
@@ -320,16 +318,16 @@ class Dependents:
         if _is_so(before, order):
             return before, before
         if order.ignored and before.replicas == 0 and not order.force:
-            raise Refused(
+            raise errors.Refused(
                 f"{order.ref} is at 0 and would stay there, as nothing scales it up any more; scale it up first, or "
                 "use force"
             )
         value = "true" if order.ignored else None
         if order.dry_run:
-            others = {k: v for k, v in before.annotations.items() if k != ann.IGNORE_SCALING}
-            planned = others if value is None else {**others, ann.IGNORE_SCALING: value}
+            others = {k: v for k, v in before.annotations.items() if k != workloads.IGNORE_SCALING}
+            planned = others if value is None else {**others, workloads.IGNORE_SCALING: value}
             return before, replace(before, annotations=planned)
-        patch = Patch(before.resource_version, annotations={ann.IGNORE_SCALING: value})
+        patch = Patch(before.resource_version, annotations={workloads.IGNORE_SCALING: value})
         try:
             written = await self._env.seed.patch_dependent(order.namespace, order.ref, patch)
         except UNSETTLED as error:
@@ -346,19 +344,21 @@ class Dependents:
             views = await self.current(order.namespace)
         view = views.get(order.ref)
         if view is None:
-            raise NotFound(f"{order.namespace} has no dependent {order.ref}")
+            raise errors.NotFound(f"{order.namespace} has no dependent {order.ref}")
         current = (workloads.resource_etag(view), workloads.list_etag(views))
         if order.if_match is not None and not workloads.matches(order.if_match, *current):
-            raise VersionChanged(
+            raise errors.VersionChanged(
                 f"{order.ref} is not what If-Match names; read the resources again"
             )
         return view
 
-    async def _done_all_the_same(self, order: IgnoreRequest, lost: ClusterError) -> WorkloadView:
+    async def _done_all_the_same(
+        self, order: IgnoreRequest, lost: errors.ClusterError
+    ) -> WorkloadView:
         """Returns the resource if the write whose answer was lost was carried out; raises `lost` if not."""
         try:
             view = await self._read(order.namespace, order.ref)
-        except ClusterError as error:
+        except errors.ClusterError as error:
             raise lost from error
         if view is None or not _is_so(view, order):
             raise lost
@@ -368,9 +368,10 @@ class Dependents:
         done = "set" if order.ignored else "removed"
         why = "" if order.reason is None else f": {order.reason}"
         text = redaction.clean(f"{order.author} {done} ignore-scaling of {order.ref}{why}")
-        notice = OverrideChanged(
+        report(
+            self._env,
+            OverrideChanged,
             order.namespace,
-            self._env.clock.now(),
             "OverrideSet" if order.ignored else "OverrideEnded",
             text,
             resource=order.ref,
@@ -381,7 +382,6 @@ class Dependents:
             author=order.author,
             replicas=after.replicas,
         )
-        self._env.notice_bus.publish(notice)
 
     async def _read(
         self, namespace: str, ref: ResourceRef, *, spare_until: float | None = None
@@ -403,7 +403,7 @@ class Dependents:
             while True:
                 try:
                     return await read()
-                except Throttled as error:
+                except errors.Throttled as error:
                     sent = error.status is not None
                     if sent or self._env.clock.now() >= spare_until:
                         raise
@@ -413,5 +413,5 @@ class Dependents:
 def _is_so(view: WorkloadView, order: IgnoreRequest) -> bool:
     """Whether nothing is to do: setting keeps any value that counts as true, removing removes any value."""
     if order.ignored:
-        return ann.ignore_scaling(view.annotations) is ann.Ignore.YES
-    return ann.IGNORE_SCALING not in view.annotations
+        return workloads.ignore_scaling(view.annotations) is workloads.Ignore.YES
+    return workloads.IGNORE_SCALING not in view.annotations

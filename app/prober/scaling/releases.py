@@ -4,6 +4,7 @@ A release is a ScaleRequest whose author is the watchdog: its hold keeps the nex
 once.
 """
 
+import math
 from typing import Final
 
 from app.core import errors
@@ -28,44 +29,42 @@ class Releases:
         self, environment: ProberEnvironment, registry: ShootRegistry, requests: ScaleRequests
     ) -> None:
         self._env, self._registry, self._requests = environment, registry, requests
+        self._most = environment.policy.max_protection or math.inf  # without one, it is not run
         self._not_before: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Releases protections as they become due, for ever; returns at once if no limit is configured."""
-        most = self._env.policy.max_protection
-        if most is None:
-            return
+        """Releases protections as they become due, for ever."""
         while True:
             await self._env.clock.sleep(_TICK)
             if self._env.leadership.leading and not self._env.dry_run:
                 for each in self._registry.runners():
                     # Checked for each shoot in its turn, as the releases before it may have taken long.
-                    await self._release_if_due(each.namespace, most)
+                    await self._release_if_due(each.namespace)
             now = self._env.clock.now()
             self._not_before = {name: at for name, at in self._not_before.items() if at > now}
 
-    def _why_not(self, namespace: str, most: float) -> str | None:
+    def _why_not(self, namespace: str) -> str | None:
         """Why the protection of a shoot is not to be released; None if it is."""
         runner = self._registry.runner(namespace)
         since = None if runner is None else runner.protected_since
-        if since is None or self._env.clock.now() - since < most:
+        if since is None or self._env.clock.now() - since < self._most:
             return "the protection has ended meanwhile"
         effective = self._env.overrides.effective(namespace)
         if effective.pause_against(Direction.UP) is not None or effective.hold is not None:
             return "somebody has paused or held the shoot meanwhile"
         return None
 
-    async def _release_if_due(self, namespace: str, most: float) -> None:
+    async def _release_if_due(self, namespace: str) -> None:
         now = self._env.clock.now()
         free = self._env.overrides.synced and self._requests.first_open(namespace) is None
         waits = now < self._not_before.get(namespace, 0.0)
-        if waits or not free or self._why_not(namespace, most) is not None:
+        if waits or not free or self._why_not(namespace) is not None:
             return
-        reason = f"maxProtectionDuration ({most:g} s) is over"
-        spec = ScaleSpec(Direction.UP, reason, OURSELVES, most, force=True)
+        reason = f"maxProtectionDuration ({self._most:g} s) is over"
+        spec = ScaleSpec(Direction.UP, reason, OURSELVES, self._most, force=True)
 
         def check() -> None:
-            if (why := self._why_not(namespace, most)) is not None:
+            if (why := self._why_not(namespace)) is not None:
                 raise errors.Refused(why)
 
         try:
@@ -75,5 +74,5 @@ class Releases:
             messages.not_released(self._env, namespace, str(error))
         else:
             # However this run ends, a protection that begins again is not released before its time.
-            self._not_before[namespace] = now + most
+            self._not_before[namespace] = now + self._most
             messages.released(self._env, namespace, spec)

@@ -13,12 +13,14 @@ from which delays and waits count.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from app.core import errors
+from app.core.limits import AFTER_REFUSAL, RefusalCount
 from app.core.model.policy import OnFailure
 from app.core.model.scaling_runs import ScalingStep, StepResult
 from app.core.model.workloads import Direction, Patch, ResourceRef, ScaleView, WorkloadView
@@ -40,10 +42,6 @@ UNSETTLED: Final = (*errors.UNSURE, errors.Throttled)
 # Seconds before the first, second and each later retry.
 _RETRY: Final = (0.2, 0.5, 1.0)
 _REDIRECTS: Final = range(300, 400)
-# After how many refusals (403) in a row a write is sent again in the same run, and after how many seconds: an API
-# server that has just started refuses for a moment what it is about to allow (rules 4.3).
-_TRANSIENT_REFUSALS: Final = 2
-_AFTER_REFUSAL: Final = 2.0
 # Seconds after which a refusal is not in a row with the one before: runs that fail follow each other more closely.
 _IN_A_ROW: Final = 300.0
 # Seconds between checks of a resource whose pods are awaited: not all replicas are shown by a watch.
@@ -65,13 +63,6 @@ class Size(NamedTuple):
     replicas: int
 
 
-class Refusals(NamedTuple):
-    """How many writes of a resource were refused (403) in a row, and when the last one was."""
-
-    number: int = 0
-    last: float = float("-inf")
-
-
 class Newer(NamedTuple):
     """An object as a write of ours left it or a live read showed it; `view` is None if it is gone."""
 
@@ -88,8 +79,10 @@ class ScalingMemory:
     """When the level of a resource with something to do could first start: `initialDelay` counts from then."""
     waiting_since: dict[ResourceRef, float] = field(default_factory=dict)
     """When the wait for a resource that was scaled up began: its `timeout` counts from then, also in later runs."""
-    refusals: dict[ResourceRef, Refusals] = field(default_factory=dict)
-    """Of resources of which no write was accepted since."""
+    refusals: dict[ResourceRef, RefusalCount] = field(
+        default_factory=lambda: defaultdict(lambda: RefusalCount(_IN_A_ROW))
+    )
+    """Of writes (403)."""
     _at_zero: dict[ResourceRef, AtZero] = field(default_factory=dict)
     _sizes: dict[ResourceRef, Size] = field(default_factory=dict)
     _newer: dict[ResourceRef, Newer] = field(default_factory=dict)
@@ -205,6 +198,8 @@ class ResourceRun:
         self._policy = planned.dependent.scale(run.direction)
         self._down = run.direction is Direction.DOWN
         self.ref = planned.dependent.ref
+        # Where a failure ends the run, a refusal does so at once: the next level would not wait until the last try.
+        self._failure_stops = environment.policy.on_failure(run.direction) is OnFailure.STOP
         self._deadline: float | None = None
         self._in_flight = False
         """A write was sent and is not answered yet."""
@@ -378,30 +373,20 @@ class ResourceRun:
                 conflicts += 1
                 view = await self._live()
             except errors.Forbidden as refused:
-                if not self._note_refusal():
+                now = self._env.clock.now()
+                if self._memory.refusals[self.ref].refused(now, now) or self._failure_stops:
                     raise
-                await self._pause_before_retry(_AFTER_REFUSAL, refused)
+                await self._pause_before_retry(AFTER_REFUSAL, refused)
             except UNSETTLED as error:
                 unanswered = task
                 wait = max(error.retry_after or 0.0, _RETRY[min(retries, len(_RETRY) - 1)])
                 await self._pause_before_retry(wait, error)
                 retries += 1
             else:
-                self._memory.refusals.pop(self.ref, None)
+                self._memory.refusals[self.ref].allowed()
                 self.accepted = True
                 self.written.set()
                 return task, view
-
-    def _note_refusal(self) -> bool:
-        """Notes a refusal (403); returns whether the write is sent again in this run.
-
-        Where a failure ends the run, it fails at once: the next level would not wait until the last try.
-        """
-        now, before = self._env.clock.now(), self._memory.refusals.get(self.ref, Refusals())
-        number = before.number + 1 if now - before.last <= _IN_A_ROW else 1
-        self._memory.refusals[self.ref] = Refusals(number, now)
-        stops = self._env.policy.on_failure(self._run.direction) is OnFailure.STOP
-        return number <= _TRANSIENT_REFUSALS and not stops
 
     async def _pause_before_retry(self, seconds: float, error: errors.ClusterError) -> None:
         """Waits before a write that failed with `error` is sent again; raises that if there is no use, or no time."""
@@ -452,7 +437,8 @@ class ResourceRun:
         self.sent.set()
 
     async def _apply(self, task: Task, view: WorkloadView | None) -> WorkloadView | None:
-        patch = task.patch
+        """Sends the patch; returns the resource with the generation from which on its pods follow."""
+        patch, seed = task.patch, self._env.seed
         if patch is None or view is None:
             return view
         if patch.replicas is None or self.ref.has_replicas:
@@ -460,23 +446,19 @@ class ResourceRun:
         # Annotations first on the way down, last on the way up: a process that is killed in between leaves the saved
         # count behind (rules 4.3, step 3).
         if self._down:
-            noted = await self._patch(replace(patch, replicas=None))
-            return await self._patch_scale(noted, noted.resource_version, patch.replicas)
-        scaled = await self._patch_scale(view, patch.resource_version, patch.replicas)
+            view = await self._patch(replace(patch, replicas=None))
+            await self._send(seed.patch_scale, Patch(view.resource_version, patch.replicas))
+            return view
+        scaled = await self._send(seed.patch_scale, Patch(patch.resource_version, patch.replicas))
         if not patch.annotations:
-            return scaled
-        tidy = Patch(scaled.resource_version, None, patch.annotations)
-        return replace(await self._patch(tidy), replicas=patch.replicas)
+            return view
+        return await self._patch(Patch(scaled.resource_version, None, patch.annotations))
 
     async def _patch(self, patch: Patch) -> WorkloadView:
         shown = self._shown()
         written = await self._send(self._env.seed.patch_dependent, patch)
         self._memory.note(self.ref, written, shown)
         return written
-
-    async def _patch_scale(self, view: WorkloadView, version: str, count: int) -> WorkloadView:
-        scaled = await self._send(self._env.seed.patch_scale, Patch(version, count))
-        return replace(view, resource_version=scaled.resource_version, replicas=scaled.replicas)
 
     async def _send(self, write: Callable[..., Coroutine[Any, Any, T]], patch: Patch) -> T:
         """Makes a write; the end of the run cuts its wait for the budget short, but not a request that was sent."""
@@ -520,7 +502,6 @@ class ResourceRun:
                 )
             self._guard.check()
             await self._guard.wait_for_change(min(left, _POLL))
-            self._guard.check()
             watch = self._env.seed.watch_state(Watched.DEPENDENTS)
             if watch.stale(self._env.clock.now(), after=self._policy.timeout / 2):
                 with suppress(errors.ClusterError):

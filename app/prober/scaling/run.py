@@ -105,9 +105,8 @@ class RunGuard:
             left = deadline - self._clock.now()
             if left <= 0:
                 self.end("the verdict was not confirmed again in time")
-            else:
-                await self.wait_for_change(left)
-            self.check()
+                self.check()
+            await self.wait_for_change(left)
 
     def check(self) -> None:
         """Raises RunAborted if the run has been ended."""
@@ -134,7 +133,6 @@ class RunGuard:
         self.check()
         while (left := until - self._clock.now()) > 0:
             await self.wait_for_change(left)
-            self.check()
 
     async def unless_ended(
         self, work: Coroutine[Any, Any, T], may_leave: Callable[[], bool] = lambda: True
@@ -168,9 +166,14 @@ class RunGuard:
                     task.exception()  # retrieved, so that asyncio does not report it as never retrieved
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Returns at the next verdict, `recheck` or `end`, or after so many seconds."""
+        """Returns at the next verdict or `recheck`, or after so many seconds.
+
+        Raises:
+            RunAborted: the run was ended meanwhile.
+        """
         self._changed.clear()
         await wait_until_set(self._changed, seconds)
+        self.check()
 
 
 class ScalingRun:

@@ -114,7 +114,7 @@ def test_without_a_pod_that_tells_it_is_not_known_since_when(pods):
 def test_how_long_is_weeded_at_start_for_a_service_by_the_time_since_which_it_is_ready(
     since, until
 ):
-    assert rules.at_start(since, NOW, WATCH) == until
+    assert rules.weeds_until(since, None, NOW, WATCH) == until
 
 
 # Gaps: what became ready after the last contact is a recovery.
@@ -138,13 +138,13 @@ def test_how_long_is_weeded_at_start_for_a_service_by_the_time_since_which_it_is
     ],
 )
 def test_how_long_is_weeded_after_a_gap_for_a_service_that_is_ready(since, heard, until):
-    assert rules.after_gap(since, heard, NOW, WATCH) == until
+    assert rules.weeds_until(since, heard, NOW, WATCH) == until
 
 
 @given(st.integers(-600, 600), st.integers(0, 600), st.integers(1, 400))
 def test_no_recovery_outlasts_watch_duration_or_has_ended_before_it_begins(ago, heard_ago, watch):
     for until in (
-        rules.at_start(NOW - ago, NOW, watch),
-        rules.after_gap(NOW - ago, NOW - heard_ago, NOW, watch),
+        rules.weeds_until(NOW - ago, None, NOW, watch),
+        rules.weeds_until(NOW - ago, NOW - heard_ago, NOW, watch),
     ):
         assert until is None or NOW < until <= NOW + watch
