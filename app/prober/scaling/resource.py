@@ -514,6 +514,8 @@ class ResourceRun:
 
     async def _settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
         """Whether the pods have followed the write that left the resource as `written`."""
+        if written is not None and view.uid != written.uid:
+            written = None  # it was deleted and made again, and counts its generations anew
         if written is not None and view.generation < written.generation:
             return False
         if view.current is not None or view.ready is not None:
