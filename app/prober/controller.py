@@ -67,6 +67,8 @@ class ProberController:
         self._first_list: set[str] = set()
         """Clusters of the first list that were not decided on yet: `initialDelay` may not hold them back."""
         self._reported: dict[str, str] = {}
+        self._uids: dict[str, str] = {}
+        """Of each Cluster, as it was last decided on."""
 
     async def run(self) -> None:
         """Follows the Clusters for ever."""
@@ -122,7 +124,18 @@ class ProberController:
             finally:
                 self._queue.done(namespace)
 
+    async def _stop_former(self, namespace: str) -> None:
+        """Stops the runner of a Cluster that was deleted and made again: a list does not show that it was gone."""
+        cluster = self._env.seed.clusters().get(namespace)
+        if cluster is None:
+            self._uids.pop(namespace, None)
+        elif self._uids.setdefault(namespace, cluster.uid) != cluster.uid:
+            self._uids[namespace] = cluster.uid
+            if self._registry.runner(namespace) is not None:
+                await self._registry.stop(namespace, lifecycle.MADE_AGAIN)
+
     async def _reconcile(self, namespace: str) -> None:
+        await self._stop_former(namespace)
         cluster = self._env.seed.clusters().get(namespace)
         found = lifecycle.decide(cluster)
         runner = self._registry.runner(namespace)

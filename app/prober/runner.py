@@ -357,13 +357,17 @@ class ShootRunner:
                 elif (pause := self._effective.pause_against(scaling_run.direction)) is not None:
                     self._scaler.end_automatic(f"paused by {pause.author}: {pause.reason}")
             self.wake()
-            return
+        self._wake_if_listed()
+
+    def _wake_if_listed(self) -> None:
+        """Probes at once if the verdict waited for a list that has come."""
         waited = self._decision is not None and self._decision.reason is VerdictReason.NOT_SYNCED
         if waited and self._listed():
             self.wake()
 
     def dependents_changed(self) -> None:
         """Called when the watch shows another version of one of the shoot's dependents."""
+        self._wake_if_listed()
         self._scaler.recheck()
         self._protection.note(self._decision)
         self._warn_of_annotations()

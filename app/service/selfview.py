@@ -1,10 +1,11 @@
 """The process's view of itself, for the API, the metrics and the health checks; and what it finds out about the seed.
 
-About the seed: missing permissions (at start and hourly), and forgotten meltdown keys (once, at start).
+About the seed: missing permissions (at start and hourly), and forgotten meltdown keys (at start, until it is known).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Final
 
 import structlog
@@ -95,8 +96,8 @@ class MeltdownScan:
         """Why the scan has no result; None while the feature is on."""
 
     async def run(self) -> None:
-        """Scan once; retry after a minute, a few times, if the seed did not answer."""
-        for _ in range(_TRIES):
+        """Scan once; while the seed does not answer, retry after a minute, a few times, then hourly."""
+        for tries in count(1):
             try:
                 self.found = tuple(await self._scan())
             except Forbidden as error:
@@ -104,14 +105,17 @@ class MeltdownScan:
                 return
             except ClusterError as error:
                 self.off = str(error)
-                await self._clock.sleep(_PAUSE)
+                if tries == _TRIES:
+                    self._give_up(self.off, log.warning)
+                await self._clock.sleep(_PAUSE if tries < _TRIES else _HOUR)
             else:
                 self.off = None
+                if tries > _TRIES:
+                    self._metrics.feature(self.feature, off=False)
                 for each in self.found:
                     said = "carries the meltdown key, is not configured, and is left alone"
                     log.warning(said, found=each)
                 return
-        self._give_up(self.off or "the seed did not answer", log.warning)
 
     def _give_up(self, why: str, tell: Callable[..., object]) -> None:
         self.off = why

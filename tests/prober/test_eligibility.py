@@ -143,6 +143,13 @@ async def test_a_cluster_that_is_gone_is_forgotten(harness):
     assert not harness.prober.registry.statuses()
 
 
+async def test_a_cluster_that_is_made_again_unseen_is_decided_on_as_a_new_one(harness):
+    harness.faults.cluster_gone(SHOOT).lift()
+    harness.world.patch_cluster(SHOOT, operation("Create", harness.now, "Processing"))
+    await harness.run(1)
+    assert not harness.runs()
+
+
 async def test_a_changed_grace_is_taken_at_the_next_probe_without_losing_state(harness):
     kcm = {"kubeControllerManager": {"nodeMonitorGracePeriod": "200s"}}
     harness.world.patch_cluster(SHOOT, {"spec": {"kubernetes": kcm}})

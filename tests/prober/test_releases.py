@@ -1,5 +1,7 @@
 """A protection that lasts for `maxProtectionDuration` is let go, with a hold as long."""
 
+import asyncio
+
 import pytest
 
 from app.core.model.instants import rfc3339
@@ -61,6 +63,19 @@ async def test_it_waits_for_the_end_of_a_wide_pause(operator):
     await operator.run(2 * MOST - 30)
     assert not released(operator)
     await operator.until(lambda: released(operator), within=60)
+
+
+async def test_it_waits_where_a_stale_watch_may_hide_a_pause(operator, monkeypatch):
+    reflector = operator.environment.overrides._pauses._reflector
+    monkeypatch.setattr(reflector, "_once", asyncio.Event().wait)
+    operator.world.watches.cut("Pause")
+    operator.kubectl.create("Pause", SHOOT, "mine", reason="hands off")
+    with operator.faults.seed_trouble(Trouble(refused=True, what=frozenset({"pauses"}))):
+        await operator.run(MOST)
+        assert len(operator.told("ProtectionNotReleased")) == 1, "nobody can tell"
+    await operator.run(120)
+    assert len(operator.told("ProtectionNotReleased")) == 1, "it was read"
+    assert not released(operator)
 
 
 async def test_a_pause_of_scaling_down_does_not_delay_it(operator):

@@ -10,6 +10,7 @@ from app.core.model import workloads as ann
 from app.core.model.workloads import ResourceRef
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Host, Trouble
+from tests.support.doubles import before_each_write
 from tests.support.harness import CA, ETCD, GARDENER, KCM, MCM, SHOOT, WITH_ETCD
 
 
@@ -97,6 +98,19 @@ async def test_a_count_that_changes_between_the_two_writes_to_another_kind_is_no
         assert harness.world.annotations(SHOOT, ETCD)[ann.REPLICAS] == "5"
     await harness.run(200)
     assert harness.world.replicas(SHOOT, ETCD) == 5
+
+
+async def test_another_kind_that_changes_after_its_scale_was_scaled_up_by_us(lab, monkeypatch):
+    harness, changes = await with_etcd(lab), iter(range(1))
+    await harness.survive_an_outage()
+
+    def changed(request):
+        for number in changes if request.path.endswith("/etcd-main") else ():
+            harness.world.patch(SHOOT, ETCD, {"metadata": {"labels": {"number": str(number)}}})
+
+    before_each_write(monkeypatch, changed)
+    await harness.until(lambda: harness.told("ScaledUp")[3:], within=200)
+    assert next(changes, None) is None
 
 
 async def test_another_kind_that_is_at_0_is_left_in_peace_under_protection(lab):

@@ -136,6 +136,16 @@ async def test_a_silent_watch_of_dependents_does_not_hold_up_the_way_up(harness)
         assert not harness.told("ScalingFailed")
 
 
+async def test_what_is_deleted_and_made_again_is_awaited_as_what_it_is_now(harness):
+    for seconds in range(6):  # its generation is far above that of the new one
+        harness.world.patch(SHOOT, KCM, {"spec": {"minReadySeconds": seconds}})
+    await harness.survive_an_outage()
+    await harness.until(lambda: ups(harness, KCM))
+    harness.world.delete(SHOOT, KCM)
+    harness.world.add_dependent(SHOOT, KCM, 1)
+    await harness.until(lambda: ups(harness, MCM), within=40)
+
+
 async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):
     await harness.survive_an_outage()
     slow = Trouble(latency=4.0, verbs=frozenset({"patch"}))

@@ -202,6 +202,8 @@ async def test_until_the_seed_was_listed_once_every_verdict_is_not_synced(lab, w
         assert harness.decision().verdict is Verdict.HOLD
         assert not harness.writes()
         missing.lift()
+        await harness.run(0.5)
+        assert harness.reason() is not VerdictReason.NOT_SYNCED
         await harness.protect()
 
 

@@ -1,6 +1,7 @@
 """What the process may not do, and what it finds that is not its own: asked, told, and never in the way."""
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -178,10 +179,17 @@ async def test_without_the_right_to_list_the_feature_is_off_at_once(seed, scan, 
     assert metrics.registry.get_sample_value("dwd_feature_off", labels) == 1
 
 
-async def test_a_seed_that_does_not_answer_is_scanned_again_a_few_times(seed, scan, begin, metrics):
+async def test_a_seed_that_does_not_answer_is_scanned_again_a_few_times_then_hourly(
+    seed, scan, begin, metrics
+):
     seed.fails = Unreachable("refused")
     await begin(scan, 3600)
     assert (seed.asked, scan.off) == (5, "refused")
+    off = partial(metrics.registry.get_sample_value, "dwd_feature_off", {"feature": scan.feature})
+    assert off() == 1
+    seed.fails = None
+    await asyncio.sleep(300)
+    assert (seed.asked, scan.off, off()) == (6, None, 0)
 
 
 async def test_a_scan_that_works_at_last_is_on(seed, scan, begin):

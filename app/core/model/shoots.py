@@ -62,6 +62,7 @@ class ClusterView:
     resource_version: str
     shoot: ShootView | Undecodable
     deleting: bool = False
+    uid: str = ""
 
 
 class Route(StrEnum):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self, assert_never
+from typing import Final, Self, assert_never
 
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, ShootView, Undecodable
@@ -45,6 +45,11 @@ class Lifecycle:
                 return running
             case _:
                 assert_never(self.action)
+
+
+MADE_AGAIN: Final = Lifecycle(
+    LifecycleAction.STOP, "ClusterGone", "the Cluster is gone: the one that is there was made again"
+)
 
 
 def decide(cluster: ClusterView | None) -> Lifecycle:

@@ -482,4 +482,5 @@ def after_second_reading(
     if again.verdict is not Verdict.SCALE_DOWN:
         return unconfirmed(again, outcome.decision)
     agreed = replace(outcome, decision=replace(outcome.decision, message=again.message))
-    return _planned(agreed, inputs.pending)
+    # Where nothing was to be written, nothing was read live for it: what has come up since is for the next probe.
+    return _planned(agreed, inputs.pending) if outcome.writes else agreed

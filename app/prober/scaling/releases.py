@@ -54,11 +54,13 @@ class Releases:
             return "somebody has paused or held the shoot meanwhile"
         return None
 
+    def _due(self, namespace: str) -> bool:
+        free = self._env.overrides.synced and self._requests.first_open(namespace) is None
+        return free and self._why_not(namespace) is None
+
     async def _release_if_due(self, namespace: str) -> None:
         now = self._env.clock.now()
-        free = self._env.overrides.synced and self._requests.first_open(namespace) is None
-        waits = now < self._not_before.get(namespace, 0.0)
-        if waits or not free or self._why_not(namespace) is not None:
+        if now < self._not_before.get(namespace, 0.0) or not self._due(namespace):
             return
         reason = f"maxProtectionDuration ({self._most:g} s) is over"
         spec = ScaleSpec(Direction.UP, reason, OURSELVES, self._most, force=True)
@@ -68,6 +70,10 @@ class Releases:
                 raise errors.Refused(why)
 
         try:
+            # A stale watch does not show what somebody has decided since.
+            await self._env.overrides.refresh(namespace, urgent=False)
+            if not self._due(namespace):
+                return
             _ = await self._requests.begin(namespace, spec, check, prefix=RELEASE)
         except errors.WatchdogError as error:
             self._not_before[namespace] = now + _RELEASED_AGAIN

@@ -218,6 +218,8 @@ class ResourceRun:
         self.ended_at: float | None = None
         self.task: Task | None = None
         """What was decided last; a write that was carried out stays."""
+        self._scaled: Task | None = None
+        """The write whose replicas `scale` has accepted: the removal of the keys is another request."""
         self.result: StepResult | None = None
         self.message = ""
 
@@ -354,10 +356,14 @@ class ResourceRun:
             await self._guard.wait_until_allowed()
             await self._check_request_stands()
             self._check_leads()
-            task = self.task = self._decide(view)
-            if unanswered is not None and task.step is ScalingStep.NOTHING:
-                self.accepted, self.task = True, unanswered
-                return unanswered, view
+            task = self._decide(view)
+            # Where the removal of the keys met a conflict, this run has scaled it up all the same.
+            scaled = self._scaled if task.step is ScalingStep.TIDY else None
+            done = self.task = scaled or task
+            written = self._scaled or unanswered
+            if written is not None and task.step is ScalingStep.NOTHING:
+                self.accepted, self.task = True, written
+                return written, view
             if not task.writes or self._env.dry_run:
                 return task, view
             try:
@@ -386,7 +392,7 @@ class ResourceRun:
                 self._memory.refusals[self.ref].allowed()
                 self.accepted = True
                 self.written.set()
-                return task, view
+                return done, view
 
     async def _pause_before_retry(self, seconds: float, error: errors.ClusterError) -> None:
         """Waits before a write that failed with `error` is sent again; raises that if there is no use, or no time."""
@@ -450,6 +456,7 @@ class ResourceRun:
             await self._send(seed.patch_scale, Patch(view.resource_version, patch.replicas))
             return view
         scaled = await self._send(seed.patch_scale, Patch(patch.resource_version, patch.replicas))
+        self._scaled = task
         if not patch.annotations:
             return view
         return await self._patch(Patch(scaled.resource_version, None, patch.annotations))
@@ -514,6 +521,8 @@ class ResourceRun:
 
     async def _settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
         """Whether the pods have followed the write that left the resource as `written`."""
+        if written is not None and view.uid != written.uid:
+            written = None  # it was deleted and made again, and counts its generations anew
         if written is not None and view.generation < written.generation:
             return False
         if view.current is not None or view.ready is not None:

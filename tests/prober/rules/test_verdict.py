@@ -704,6 +704,10 @@ def test_in_endpoint_mode_every_scale_down_has_to_be_confirmed():
     assert decided.decision.verdict is DOWN
     assert not decided.writes
     assert verdict.needs_confirmation(decided, by_paths)
+    known = knowing(workload(1))
+    assert not verdict.after_second_reading(decided, by_paths, known).writes, (
+        "nothing was read live"
+    )
 
 
 def test_a_second_reading_that_agrees_is_what_the_decision_says_with_the_plan_as_of_then():

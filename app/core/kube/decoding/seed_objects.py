@@ -279,12 +279,14 @@ def cluster(raw: Raw) -> ClusterView:
         meta = identity(raw)
         problem = Undecodable(trimmed(f"the Cluster: {error}"))
         deleting = bool(meta.deletion_timestamp)
-        return ClusterView(meta.name, meta.resource_version or "", problem, deleting)
+        version, uid = meta.resource_version or "", meta.uid or ""
+        return ClusterView(meta.name, version, problem, deleting, uid)
     return ClusterView(
         name=got.metadata.name,
         resource_version=got.metadata.resource_version or "",
         shoot=_shoot(got.spec.shoot if got.spec else _NULL),
         deleting=bool(got.metadata.deletion_timestamp),
+        uid=got.metadata.uid or "",
     )
 
 
