@@ -125,7 +125,10 @@ async def _to_its_end(session: Session, begun: Operation) -> tuple[Any, Operatio
 
 
 def _tell_progress(session: Session, now: Operation, phases: dict[str, str]) -> None:
-    """Print the steps whose phase is not the one in `phases`, and note it there; nothing for programs."""
+    """Print the run and the steps whose phase is not the one in `phases`, and note it there; nothing for programs.
+
+    A run begins before its steps and ends after them.
+    """
     if not session.printer.for_people:
         return
     at = rfc3339(session.clock.now())[11:19]
@@ -136,10 +139,16 @@ def _tell_progress(session: Session, now: Operation, phases: dict[str, str]) -> 
             words = said(f"{subject} {what} {message}")
             session.printer.lines([Text(f"{at}  {said(phase):<9}  {words}")])
 
+    run = (f"scaling run {now.id}", "", now.phase, now.message)
+    if now.phase not in ENDED:
+        tell(*run)
     for step in now.steps:
         if step.phase != "Waiting":
-            tell(step.resource, change(step.before, step.after), step.phase, step.message)
-    tell(f"scaling run {now.id}", "", now.phase, now.message)
+            known = step.before is not None or step.after is not None
+            replicas = change(step.before, step.after) if known else ""
+            tell(step.resource, replicas, step.phase, step.message)
+    if now.phase in ENDED:
+        tell(*run)
 
 
 # Scaling runs and plans as lines.

@@ -100,7 +100,7 @@ async def page(session: Session, settings: PageSettings) -> None:
     way = LeaderLink(session)
     await way.find()
     async with _listening(way, session.printer, settings.port) as gate:
-        told = [Text(f"The page is at {gate.url}", no_wrap=True)]
+        told = [Text(f"The page is at {gate.url}")]
         told.append(Text("That address works once, for one browser. Ctrl-C ends it."))
         session.printer.show(Answer({"url": gate.url}, told))
         if not settings.no_browser:

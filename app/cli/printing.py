@@ -110,11 +110,7 @@ class Printer:
             self._write("".join(f"{line.plain.rstrip()}\n" for line in lines))
             return
         for line in lines:
-            # A row of a table is cut; print ignores what the line itself says of wrapping.
-            if line.no_wrap:
-                self._console.print(line, no_wrap=True, overflow=line.overflow)
-            else:
-                self._console.print(line, soft_wrap=True)
+            self._console.print(line, soft_wrap=True)  # The terminal wraps what is longer.
         self._out.flush()
 
     @contextmanager

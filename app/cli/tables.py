@@ -58,7 +58,7 @@ def table(
     width: int | None = None,
     give_way: Sequence[str] = (),
 ) -> list[Text]:
-    """A table with columns as wide as their content; a narrower terminal cuts its lines.
+    """A table with columns as wide as their content; a screen that is narrower (`--watch`) cuts its lines.
 
     Args:
         heads: The heads of the columns.

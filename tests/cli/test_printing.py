@@ -11,6 +11,7 @@ from rich.text import Text
 
 from app.cli.printing import Answer, OutputGone, Printer, as_json, as_yaml
 from app.cli.problems import CommandFailed, Exit
+from app.cli.tables import table
 from app.core.config.client_settings import OutputFormat
 
 NASTY = "a\x00\x1b[2J\x7f\x85\x9b\u2028\u202e\ud800\U000e0001\N{SNOWMAN}\nb"
@@ -46,13 +47,17 @@ def test_an_empty_no_color_counts_as_none():
     assert "31m" in printed(SHOWN, out=Terminal(), NO_COLOR="")
 
 
-def test_on_a_terminal_a_table_is_cut_and_a_sentence_is_not():
+def test_on_a_terminal_no_line_is_cut_unless_it_is_a_table_that_is_watched():
     long = "x" * 300
-    table = Text(long, no_wrap=True, overflow="ellipsis")
+    shown = Answer({}, table(["HEAD"], [[long]]))
     environ = {"COLUMNS": "40", "LINES": "10"}
-    assert printed(Answer({}, [table]), out=Terminal(), **environ).strip() == "x" * 39 + "…"
-    assert long in printed(Answer({}, [Text(long)]), out=Terminal(), **environ)
-    assert long in printed(Answer({}, [table])), "a pipe has no width"
+    assert f"{long}\n" in printed(shown, out=Terminal(), **environ)
+    assert f"{long}\n" in printed(Answer({}, [Text(long)]), out=Terminal(), **environ)
+    assert f"{long}\n" in printed(shown), "a pipe has no width"
+    out = Terminal()
+    with Printer(out, io.StringIO(), OutputFormat.TABLE, environ).watching() as screen:
+        screen.show(shown, "the title")
+    assert "x" * 39 + "…" in out.getvalue()
 
 
 def test_data_is_what_the_api_said():

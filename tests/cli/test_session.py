@@ -216,7 +216,9 @@ SCALE = ScaleSettings(reason="because", wait=True)
 
 
 async def scaled(make, *answers, output=OutputFormat.TABLE):
-    session, client, out, err = make(examples.operation(), *answers, output=output)
+    skipped = examples.step("Skipped", "Deployment/away", before=None, after=None)
+    begun = examples.operation("Running", skipped)
+    session, client, out, err = make(begun, *answers, output=output)
     try:
         await program.carry_out(session, SCALE, ("up", NAME))
     except CommandFailed as error:
@@ -230,14 +232,15 @@ async def test_waiting_says_each_step_once_and_ends_with_the_run(make):
     client, out, _, error = await scaled(make, running, running, done)
     assert error is None
     assert client.times() == [0, 1, 2, 3]
-    steps = [line.split(None, 1)[1] for line in out.splitlines()[:4]]
+    steps = [line.split(None, 1)[1] for line in out.splitlines()[:5]]
     assert steps == [
         "Running    scaling run op-1",
+        "Skipped    Deployment/away",
         "Running    Deployment/kube-controller-manager 0 → -",
         "Done       Deployment/kube-controller-manager 0 → 1",
         "Done       scaling run op-1",
     ]
-    assert out.splitlines()[4] == "op-1  Done  scale up of shoot--acme--prod"
+    assert out.splitlines()[5] == "op-1  Done  scale up of shoot--acme--prod"
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Cancelled"])

@@ -18,19 +18,22 @@ echo "$*" >>calls
 case "$1 $2" in
 "shoots -o") cat "$(if grep -q '^scale' calls; then echo after; else echo before; fi)" ;;
 "operations -o") cat "operations.$(grep -c '^operations' calls)" 2>/dev/null || echo '{"items": []}' ;;
-"scale up") [ "$3" != shoot--a--refused ] || [[ "$*" = *--force* ]] || { echo "leases say down" >&2; exit 3; } ;;
+"scale up") [ "$3" != shoot--a--slow ] || sleep 2
+  [ "$3" != shoot--a--refused ] || [[ "$*" = *--force* ]] || { echo "leases say down" >&2; exit 3; } ;;
 esac
 """
 RUNNING = {"items": [{"phase": "Running"}, {"phase": "Done"}]}
 
 
 def shoots(*protected, held=()):
+    """The answer to `dwd shoots`; `held` are namespaces, with the direction of the hold."""
+    held = dict(held)
     names = {*protected, *held, "shoot--a--well"}
     return {
         "items": [
             {
                 "namespace": each,
-                "hold": {"reason": "so"} if each in held else None,
+                "hold": {"direction": held[each]} if each in held else None,
                 "resources": [{"protectionActive": each in protected}],
             }
             for each in sorted(names)
@@ -64,14 +67,16 @@ def test_it_pauses_first_and_scales_up_each_protected_shoot(tmp_path):
     ]
 
 
-def test_it_waits_until_no_scaling_run_is_under_way(tmp_path):
-    code, _, calls = run(tmp_path, "--reason", "x", before=shoots("a"), operations=[RUNNING])
+def test_it_waits_until_no_scaling_run_is_under_way_however_long_it_took_to_begin_them(tmp_path):
+    before = shoots("shoot--a--slow")
+    code, _, calls = run(tmp_path, "--reason", "x", before=before, operations=[RUNNING], limit=1)
     assert (code, calls.count("operations -o json")) == (0, 2)
 
 
-def test_it_gives_up_on_scaling_runs_that_do_not_end(tmp_path):
-    code, said, _ = run(tmp_path, "--reason", "x", operations=[RUNNING] * 9, limit=1)
-    assert (code, said) == (1, "scaling runs do not end: dwd operations\n")
+def test_it_gives_up_on_scaling_runs_that_do_not_end_and_names_what_is_still_at_zero(tmp_path):
+    answers = {"operations": [RUNNING] * 9, "before": shoots("a"), "after": shoots("a")}
+    code, said, _ = run(tmp_path, "--reason", "x", limit=1, **answers)
+    assert (code, said) == (1, "scaling runs do not end: dwd operations\na: still at 0\n")
 
 
 def test_what_stays_at_zero_is_named_and_fails(tmp_path):
@@ -91,8 +96,9 @@ def test_with_force_it_scales_up_what_still_looks_cut_off(tmp_path):
     assert "scale up shoot--a--refused --reason x --force" in calls
 
 
-def test_resume_ends_the_pause_and_every_hold_and_nothing_else(tmp_path):
-    before = shoots("shoot--a--one", held=["shoot--a--held"])
+def test_resume_ends_the_pause_and_each_hold_of_a_scale_up_and_nothing_else(tmp_path):
+    held = {"shoot--a--held": "up", "shoot--a--kept-down": "down"}
+    before = shoots("shoot--a--one", held=held)
     code, _, calls = run(tmp_path, "--resume", before=before)
     assert (code, calls) == (0, ["resume --all", "shoots -o json", "resume shoot--a--held --hold"])
 
@@ -101,4 +107,6 @@ def test_resume_ends_the_pause_and_every_hold_and_nothing_else(tmp_path):
 def test_without_a_reason_it_says_how_it_is_used_and_does_nothing(tmp_path, words):
     code, said, calls = run(tmp_path, *words)
     assert (code, calls) == (2, [])
-    assert "hack/bring-back --reason TEXT" in said
+    first, _, last = said.splitlines()
+    assert first.startswith("hack/bring-back --reason TEXT")
+    assert last.startswith("hack/bring-back --resume")

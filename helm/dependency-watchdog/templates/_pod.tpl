@@ -77,7 +77,6 @@
 {{- define "dependency-watchdog.apiFlags" -}}
 {{- $values := .root.Values }}
 {{- $api := $values.api }}
-{{- $exposed := include "dependency-watchdog.exposed" .root }}
 {{- if ne $api.auth.mode "kubernetes" }}
 - --auth-mode={{ $api.auth.mode }}
 {{- end }}
@@ -91,7 +90,7 @@
 {{- if $api.plainHttp }}
 - --allow-plain-http
 {{- end }}
-{{- if and $exposed (ne (int $values.ports.api) 8080) }}
+{{- if ne (int $values.ports.api) 8080 }}
 - --api-bind-addr=:{{ int $values.ports.api }}
 {{- end }}
 {{- with $api.trustedProxies }}

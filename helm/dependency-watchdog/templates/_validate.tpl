@@ -79,6 +79,9 @@ What a schema cannot see: values that do not go together. All mistakes are named
 {{- if lt (list (int $ports.api) (int $ports.metrics) (int $ports.health) | uniq | len) 3 -}}
 {{- include "dependency-watchdog.mistake" (list . "ports" (printf "must differ, not %v, %v and %v" $ports.api $ports.metrics $ports.health)) -}}
 {{- end -}}
+{{- if and (ne (int $ports.api) 8080) (not (include "dependency-watchdog.exposed" .root)) -}}
+{{- include "dependency-watchdog.mistake" (list . "ports.api" "must be 8080 without api.tls and api.plainHttp: then the API is on 127.0.0.1:8080 of the pods, and nowhere else") -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "dependency-watchdog.validateProber" -}}

@@ -6,7 +6,7 @@
 {{- if not $config.kubeConfigSecretName -}}
 {{- include "dependency-watchdog.mistake" (list . "prober.config.kubeConfigSecretName" "is required: the Secret with the kubeconfig in each control-plane namespace; or, for endpoint mode, internalKubeConfigSecretName and externalKubeConfigSecretName") -}}
 {{- end -}}
-{{- if $config.internalProbeFailureBackoffDuration -}}
+{{- if not (kindIs "invalid" $config.internalProbeFailureBackoffDuration) -}}
 {{- include "dependency-watchdog.mistake" (list . "prober.config.internalProbeFailureBackoffDuration" "is for endpoint mode only") -}}
 {{- end -}}
 {{- else -}}

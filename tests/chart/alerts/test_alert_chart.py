@@ -127,6 +127,7 @@ def test_a_rule_with_other_limits_is_one_that_prometheus_takes(
         (ENDPOINT_MODE, 120),
         (ENDPOINT_MODE | {"internalProbeFailureBackoffDuration": "5m"}, 900),
         (ENDPOINT_MODE | {"internalProbeFailureBackoffDuration": "0"}, 120),
+        (ENDPOINT_MODE | {"internalProbeFailureBackoffDuration": 0, "probeTimeout": "1m"}, 130),
     ],
 )
 def test_probes_are_missed_when_the_configuration_says_that_they_are_late(

@@ -38,7 +38,8 @@ interval may be as long as the back-off.
 {{- $config := .Values.prober.config -}}
 {{- $interval := include "dependency-watchdog.alerts.seconds" ($config.probeInterval | default "10s") | int64 -}}
 {{- if include "dependency-watchdog.endpointMode" . -}}
-{{- $backoff := $config.internalProbeFailureBackoffDuration | default "30s" -}}
+{{- $backoff := $config.internalProbeFailureBackoffDuration -}}
+{{- $backoff = kindIs "invalid" $backoff | ternary "30s" (toString $backoff) -}}
 {{- $interval = max $interval ($backoff | include "dependency-watchdog.alerts.seconds" | int64) -}}
 {{- end -}}
 {{- $timeout := include "dependency-watchdog.alerts.seconds" ($config.probeTimeout | default "30s") | int64 -}}

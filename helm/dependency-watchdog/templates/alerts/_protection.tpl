@@ -47,7 +47,8 @@ DWDDependentUnavailable:
     The seed does not serve the kind of [[ $labels.resource ]], or does not let the dependency watchdog list it. In an outage it stays as
     it is in every shoot, while all other dependents are scaled.
 DWDStuckScaledDown:
-  # A shoot that is not probed (hibernated, in deletion) has neither leases nor attempts, and one that is unreachable has old ones.
+  # Of a shoot that is not probed (hibernated, in deletion) or unreachable, leases and counters say nothing: what there is of them
+  # is old, and a counter that stands still is no path that answers.
   # In endpoint mode an attempt that fails is a hiccup, several in five minutes are a path that does not answer.
   expr: |
     max by ({{ $byShoot }}) (dwd_shoot_dependents_at_zero{ {{- .sel -}} })
@@ -66,7 +67,7 @@ DWDStuckScaledDown:
       )
     )
     unless on ({{ $byShoot }})
-    dwd_shoot_state{state="Unreachable", {{ .sel -}} }
+    dwd_shoot_state{state=~"Unreachable|NotProbed", {{ .sel -}} }
   summary: "Controllers of [[ $labels.namespace ]] are at 0 although its nodes are fine: [[ $value ]]"
   description: >-
     The nodes of [[ $labels.namespace ]] reach their API server, and all the same so many of its controllers are at 0: [[ $value ]]. A
