@@ -336,12 +336,7 @@ class FakeAuthority:
     asked: list[tuple[str, Call, str]] = field(default_factory=list)
 
     async def check(
-        self,
-        caller: Caller,
-        call: Call,
-        namespace: str = "",
-        *,
-        again: bool = False,
+        self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
     ) -> None:
         self.asked.append((caller.name, call, namespace))
         if self.refuses is not None:

@@ -130,8 +130,7 @@ async def test_pages_become_shorter_and_of_what_is_too_long_alone_the_server_tel
         assert f"{arena.namespace}-c" in named(warned, UNDECODABLE)
         await arena.api.patch(f"{CLUSTERS}/{arena.namespace}-f", HIBERNATION)
         await until(
-            lambda: hibernated(reflector.of("")[f"{arena.namespace}-f"]),
-            "the watch goes on",
+            lambda: hibernated(reflector.of("")[f"{arena.namespace}-f"]), "the watch goes on"
         )
     finally:
         watching.cancel()

@@ -179,8 +179,7 @@ async def test_any_version_is_good_for_a_read_from_the_cache(arena, wire):
 
 
 @pytest.mark.parametrize(
-    ("kind", "group"),
-    [("Deployment", "apps"), ("Machine", "machine.sapcloud.io"), ("Secret", "")],
+    ("kind", "group"), [("Deployment", "apps"), ("Machine", "machine.sapcloud.io"), ("Secret", "")]
 )
 async def test_what_is_not_there_is_named(arena, wire, kind, group):
     answer = await wire.get(at(arena, kind, "nope"))

@@ -433,12 +433,7 @@ async def told_of(world, before, after, *, shoots=2):
         (None, FINE, [], None),
         (PENDING, FINE, [], None),
         (FINE, PENDING, [], None),
-        (
-            None,
-            said(ShootState.UNREACHABLE),
-            ["a: Unreachable (Because): Some words."],
-            None,
-        ),
+        (None, said(ShootState.UNREACHABLE), ["a: Unreachable (Because): Some words."], None),
         # A gate that holds back is told though the state stays, and its end when the state changes.
         (COUNTING, GATED, ["a: Suspect (Gated): not scaled."], What.HELD_BACK),
         (FINE, GATED, ["a: Healthy → Suspect (Gated): not scaled."], What.HELD_BACK),

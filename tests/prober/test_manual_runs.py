@@ -178,11 +178,7 @@ async def test_a_plan_says_what_would_be_done_and_writes_nothing(slow):
     plan = await slow.prober.scaling_runs.plan(SHOOT, slow.spec(DOWN))
     assert [
         (each.resource, each.level, each.action, each.initial_delay) for each in plan.steps
-    ] == [
-        (MCM, 0, "Write", 0),
-        (CA, 0, "Write", 0),
-        (KCM, 1, "Write", 60),
-    ]
+    ] == [(MCM, 0, "Write", 0), (CA, 0, "Write", 0), (KCM, 1, "Write", 60)]
     assert all(each.etag for each in plan.steps)
     await slow.run(30)
     assert not slow.writes()

@@ -36,10 +36,7 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
     "dwd_build_info": (GAUGE, {"version": ANY, "python": ANY}),
     "dwd_probers_active": (GAUGE, {}),
     "dwd_shoots": (GAUGE, {"state": set(ShootState)}),
-    "dwd_probes_total": (
-        COUNTER,
-        PROBE | {"result": {"success", "failure", "error", "throttled"}},
-    ),
+    "dwd_probes_total": (COUNTER, PROBE | {"result": {"success", "failure", "error", "throttled"}}),
     "dwd_probe_duration_seconds": (HISTOGRAM, PROBE),
     "dwd_probe_lag_seconds": (HISTOGRAM, {}),
     "dwd_probes_postponed_total": (COUNTER, {}),

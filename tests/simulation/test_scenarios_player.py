@@ -69,8 +69,7 @@ class Lab:
 @simulated()
 async def test_scenes_overlap_each_has_its_own_time(world):
     lab = Lab(
-        world,
-        "- {after: 5s, do: path-cut, for: 30s}\n- {after: 10s, do: api-down, for: 5s}\n",
+        world, "- {after: 5s, do: path-cut, for: 30s}\n- {after: 10s, do: api-down, for: 5s}\n"
     )
     assert await lab.played() == [
         (5, "begins", 1, ("a",)),
