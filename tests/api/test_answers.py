@@ -67,9 +67,8 @@ def probed_endpoints(fakes: Any) -> None:
         gate=endpoints.GateReason.PASSING, effect=endpoints.Effect.GATE_SCALE_DOWN
     )
     fakes.endpoints.found[NAMESPACE] = (waits, broken, gate)
-    closed = facts.gate("lb", endpoints.GateReason.FAILING, message=NASTY)
     fakes.endpoints.closing[NAMESPACE] = (
-        closed,
+        facts.gate("lb", endpoints.GateReason.FAILING, message=NASTY),
         facts.gate("canary", endpoints.GateReason.NO_TARGET),
     )
 

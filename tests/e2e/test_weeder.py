@@ -227,8 +227,7 @@ async def is_reported(weeder: Program, verb: str) -> None:
         return bool(await weeder.metric("dwd_missing_permissions", verb=verb, resource="pods"))
 
     await eventually(known, f"the missing right to {verb} pods is a metric", within=15)
-    readiness = await weeder.readiness()
-    assert f"{verb} pods" in readiness
+    assert f"{verb} pods" in await weeder.readiness()
     assert await weeder.is_ready()
     errors = [line for line in weeder.logs() if line.get("level") == "error"]
     assert any(line.get("right") == f"{verb} pods" for line in errors), errors

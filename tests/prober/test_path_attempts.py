@@ -76,8 +76,7 @@ async def probe(outside, **changes):
 
 async def test_the_external_path_is_tried_on_a_new_connection_and_the_internal_one_on_the_kept():
     outside = Outside()
-    found = await probe(outside)
-    assert isinstance(found.result, PathReading)
+    assert isinstance((await probe(outside)).result, PathReading)
     assert [(route, new) for route, new, _ in outside.asked] == [
         (Route.INTERNAL, False),
         (Route.EXTERNAL, True),

@@ -46,8 +46,7 @@ async def test_a_scale_up_verdict_ends_a_run_downwards_and_its_waits_at_once(lab
         await harness.until(lambda: harness.writes(MCM))
     await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_UP)
     await harness.run(0.1)
-    ended = harness.told("FlowEnded")[0]
-    assert "was ended: the verdict is ScaleUp" in ended.message
+    assert "was ended: the verdict is ScaleUp" in harness.told("FlowEnded")[0].message
     await harness.run(90)
     assert harness.replicas() == (1, 1, 1)
     assert not harness.writes(KCM), "it was never touched"
@@ -193,8 +192,7 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
     # A rendered traceback would cost a second of real time each.
     with harness.faults.path_cut(SHOOT), capture_logs():
         await harness.until(lambda: harness.writes(MCM))
-        runner = harness.prober.registry.runner(SHOOT)
-        runner._probe.probe = None
+        harness.prober.registry.runner(SHOOT)._probe.probe = None
         await harness.run(60)
         assert not harness.writes(KCM)
 

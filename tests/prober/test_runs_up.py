@@ -138,8 +138,7 @@ async def test_a_silent_watch_of_dependents_does_not_hold_up_the_way_up(harness)
 
 async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):
     await harness.survive_an_outage()
-    slow = Trouble(latency=4.0, verbs=frozenset({"patch"}))
-    with harness.faults.seed_trouble(slow):
+    with harness.faults.seed_trouble(Trouble(latency=4.0, verbs=frozenset({"patch"}))):
         await harness.run(180)
     assert harness.replicas() == (1, 1, 1)
     assert harness.world.requests.live(Host.SEED, "patch") == 6

@@ -63,8 +63,7 @@ async def test_a_node_whose_clock_was_set_back_is_marked_because_its_lease_does_
 
 @in_a_world
 async def test_a_node_whose_clock_is_off_for_ever_is_not_marked(world, clock):
-    shoot = world.add_shoot(A, nodes=2)
-    shoot.fleet.of("node-0").clock.step(600)
+    world.add_shoot(A, nodes=2).fleet.of("node-0").clock.step(600)
     await clock.sleep(600)
     assert world.not_ready_nodes(A) == ()
 

@@ -111,8 +111,7 @@ async def test_recoveries_of_namespaces_that_waited_longest_are_opened_first(lab
     for fault in faults:
         fault.lift()
     await harness.run(5)
-    again = [name for name in names[40:] if not harness.names(name)]
-    assert again == []
+    assert [name for name in names[40:] if not harness.names(name)] == []
 
 
 async def test_who_waits_longest_for_a_deletion_is_let_in_first(lab):
