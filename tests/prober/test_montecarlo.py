@@ -8,9 +8,8 @@ from bench import montecarlo
 from bench.account import Account, Circumstance, Incident
 from bench.looker import Without
 
-pytestmark = pytest.mark.timeout(
-    60
-)  # three seconds each, and thrice that where coverage is measured
+# three seconds each, and thrice that where coverage is measured
+pytestmark = pytest.mark.timeout(60)
 
 HOURS = 30
 SEED = 4

@@ -114,9 +114,8 @@ async def test_an_outage_of_one_shoot_reads_as_a_story(told):
 async def test_an_outage_of_all_is_the_same_story_once_for_each(told):
     lines = await outage(told, SHOOTS)
     for name in SHOOTS:
-        assert (
-            len(of(lines, name)) <= len(DOWN) + len(UP) + 1
-        )  # and one more where it counted twice
+        # and one more where it counted twice
+        assert len(of(lines, name)) <= len(DOWN) + len(UP) + 1
     assert {line.get("namespace") for line in lines} == set(SHOOTS)
 
 

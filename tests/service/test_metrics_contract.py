@@ -19,10 +19,8 @@ from app.core.model.workloads import Direction
 from tests.e2e.processes import eventually
 from tests.service.seeded import SHOOTS, seeded
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.blocking,  # a process is started and its files are written before anything else runs
-]
+# a process is started and its files are written before anything else runs
+pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 ANY = None

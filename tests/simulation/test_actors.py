@@ -22,11 +22,7 @@ async def test_in_a_world_where_nothing_happens_nothing_happens(world, shoot, cl
     assert world.journal.writes == ()
 
 
-@pytest.mark.parametrize(
-    ("grace", "lease_duration", "earliest"),
-    [(None, 40, 40), ("20s", 20, 20)],
-    ids=["usual", "short"],
-)
+@pytest.mark.parametrize(("grace", "lease_duration", "earliest"), [(None, 40, 40), ("20s", 20, 20)])
 @in_a_world
 async def test_a_node_is_marked_up_to_ten_seconds_after_its_grace(
     world, clock, grace, lease_duration, earliest
