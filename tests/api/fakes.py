@@ -453,6 +453,11 @@ def context(shoots: Any = None, process: Any = None, weeders: Any = None, **more
     )
 
 
+async def unused(*_: object) -> Any:
+    """An application, or an end of a connection, that nobody may come to."""
+    raise AssertionError
+
+
 def type_of(answer: Any) -> str:
     """The type of the problem that an answer is, without what all have in common."""
     found: str = answer.json()["type"]

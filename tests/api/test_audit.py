@@ -15,7 +15,7 @@ from app.api.middleware import RequestGuard
 from app.core.errors import Unreachable
 from app.core.model.callers import Caller
 from tests.api.facts import NAMESPACE, attempt, healthy
-from tests.api.fakes import Identified
+from tests.api.fakes import Identified, unused
 
 PATH = "/api/v1/audit"
 PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
@@ -217,10 +217,6 @@ def test_a_caller_that_asks_for_too_much_is_recorded_and_what_he_did_stays(audit
 def test_reads_leave_no_record(client, audit, method, path):
     client.request(method, path)
     assert audit.entries() == []
-
-
-async def unused(*_):
-    raise AssertionError
 
 
 async def test_a_request_that_is_cut_short_is_recorded_without_an_answer(audit):
