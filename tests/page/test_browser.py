@@ -19,12 +19,6 @@ FITS = "document.documentElement.scrollWidth <= document.body.offsetWidth"
 """Whether nothing is wider than the page. The width of the body: that of the root includes the scroll bar's."""
 
 
-@pytest.fixture(scope="module")
-def site():
-    with served(application(facts())) as url:
-        yield url
-
-
 @pytest.fixture
 def serve():
     """Serves applications on what a test gives, until it has closed its tabs."""
