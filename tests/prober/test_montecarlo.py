@@ -8,8 +8,9 @@ from bench import montecarlo
 from bench.account import Account, Circumstance, Incident
 from bench.looker import Without
 
-# three seconds each, and thrice that where coverage is measured
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(
+    60
+)  # three seconds each, and thrice that where coverage is measured
 
 HOURS = 30
 SEED = 4
