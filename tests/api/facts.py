@@ -255,11 +255,7 @@ def service(*recoveries: RecoveryStatus, key: ServiceKey = SERVICE, **more: Any)
 
 
 def recovery(
-    key: ServiceKey = SERVICE,
-    began: float = NOW - 10,
-    *,
-    over: bool = False,
-    **more: Any,
+    key: ServiceKey = SERVICE, began: float = NOW - 10, *, over: bool = False, **more: Any
 ) -> RecoveryStatus:
     """One of a service that became ready."""
     found = RecoveryStatus(

@@ -336,12 +336,7 @@ class FakeAuthority:
     asked: list[tuple[str, Call, str]] = field(default_factory=list)
 
     async def check(
-        self,
-        caller: Caller,
-        call: Call,
-        namespace: str = "",
-        *,
-        again: bool = False,
+        self, caller: Caller, call: Call, namespace: str = "", *, again: bool = False
     ) -> None:
         self.asked.append((caller.name, call, namespace))
         if self.refuses is not None:
@@ -456,6 +451,11 @@ def context(shoots: Any = None, process: Any = None, weeders: Any = None, **more
         ),
         weeders,
     )
+
+
+async def unused(*_: object) -> Any:
+    """An application, or an end of a connection, that nobody may come to."""
+    raise AssertionError
 
 
 def type_of(answer: Any) -> str:

@@ -9,16 +9,7 @@ import pytest
 
 from app.core import log
 from app.core.errors import ConfigWarning
-from app.core.model.endpoints import (
-    CachedResult,
-    Effect,
-    EndpointProbeSpec,
-    GateReason,
-    ProbeOutcome,
-    ProbeType,
-    TcpSocket,
-    Waiting,
-)
+from app.core.model import endpoints
 from app.core.model.policy import Loop
 from app.core.model.probing import Exclusion, LeaseState, NoticeKind
 from app.core.model.scaling_runs import (
@@ -62,20 +53,24 @@ def probed_endpoints(fakes: Any) -> None:
     waits = facts.endpoint(
         "etcd",
         facts.container("etcd-main-0"),
-        CachedResult.UNKNOWN,
-        type=ProbeType.STARTUP,
+        endpoints.CachedResult.UNKNOWN,
+        type=endpoints.ProbeType.STARTUP,
         counted=False,
         since=None,
         last_run=None,
         last_outcome=None,
         message="",
-        waiting=Waiting.INITIAL_DELAY,
+        waiting=endpoints.Waiting.INITIAL_DELAY,
     )
-    broken = facts.endpoint("lb", last_outcome=ProbeOutcome.ERROR, message=NASTY)
-    gate = facts.endpoint(gate=GateReason.PASSING, effect=Effect.GATE_SCALE_DOWN)
+    broken = facts.endpoint("lb", last_outcome=endpoints.ProbeOutcome.ERROR, message=NASTY)
+    gate = facts.endpoint(
+        gate=endpoints.GateReason.PASSING, effect=endpoints.Effect.GATE_SCALE_DOWN
+    )
     fakes.endpoints.found[NAMESPACE] = (waits, broken, gate)
-    closed = facts.gate("lb", GateReason.FAILING, message=NASTY)
-    fakes.endpoints.closing[NAMESPACE] = (closed, facts.gate("canary", GateReason.NO_TARGET))
+    fakes.endpoints.closing[NAMESPACE] = (
+        facts.gate("lb", endpoints.GateReason.FAILING, message=NASTY),
+        facts.gate("canary", endpoints.GateReason.NO_TARGET),
+    )
 
 
 def judged(fakes: Any) -> None:
@@ -159,7 +154,7 @@ def in_need(fakes: Any) -> None:
 
 def configured(fakes: Any) -> None:
     log.set_level("info")
-    probe = EndpointProbeSpec("p", tcp_socket=TcpSocket(443), pods=ETCD)
+    probe = endpoints.EndpointProbeSpec("p", tcp_socket=endpoints.TcpSocket(443), pods=ETCD)
     fakes.process.configured.prober = replace(facts.POLICY, endpoint_probes=(probe,))
     fakes.process.warnings = [ConfigWarning("probeIntervall", "unknown", 3)]
 

@@ -15,7 +15,7 @@ from app.api.middleware import RequestGuard
 from app.core.errors import Unreachable
 from app.core.model.callers import Caller
 from tests.api.facts import NAMESPACE, attempt, healthy
-from tests.api.fakes import Identified
+from tests.api.fakes import Identified, unused
 
 PATH = "/api/v1/audit"
 PAUSE = f"/api/v1/shoots/{NAMESPACE}/pause"
@@ -172,8 +172,7 @@ def test_no_junk_hides_an_attempt(client, audit, authority, junk):
     assert len(entries) <= 3, "all the junk counts in one or two records"
     found = [each for each in entries if each.attempt.path == PAUSE]
     assert [(each.times, each.attempt.namespace) for each in found] == [(1, NAMESPACE)]
-    told = [each["path"] for each in lines if each["event"] == "write refused"]
-    assert PAUSE in told
+    assert PAUSE in [each["path"] for each in lines if each["event"] == "write refused"]
 
 
 def test_a_process_without_the_prober_knows_the_shoots_of_its_services(given, weeders):
@@ -218,10 +217,6 @@ def test_a_caller_that_asks_for_too_much_is_recorded_and_what_he_did_stays(audit
 def test_reads_leave_no_record(client, audit, method, path):
     client.request(method, path)
     assert audit.entries() == []
-
-
-async def unused(*_):
-    raise AssertionError
 
 
 async def test_a_request_that_is_cut_short_is_recorded_without_an_answer(audit):

@@ -41,8 +41,7 @@ def test_a_write_that_another_site_began_is_refused(client, overrides, method, s
     ],
 )
 def test_a_write_from_another_origin_is_refused(client, origin):
-    answer = client.put(PAUSE, json=BODY, headers={"Origin": origin})
-    assert answer.status_code == 403
+    assert client.put(PAUSE, json=BODY, headers={"Origin": origin}).status_code == 403
 
 
 def test_two_origins_are_none(client):

@@ -60,8 +60,7 @@ def test_a_pause_that_would_replace_another_shows_both(client, overrides):
     (found,) = changes(client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": True}))
     assert (found["before"]["author"], found["after"]["author"]) == ("alice", "tester")
     assert found["after"]["createdAt"] == found["before"]["createdAt"], "of the object, which stays"
-    made = client.put(f"{SHOOT}/pause", json=REASON).json()
-    assert made == found["after"]
+    assert client.put(f"{SHOOT}/pause", json=REASON).json() == found["after"]
 
 
 @pytest.mark.parametrize("what", ["pause", "hold"])

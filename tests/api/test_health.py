@@ -85,8 +85,7 @@ def seed_with(**states) -> SeedCluster:
 
 
 def test_each_watch_has_a_check_for_its_list_and_one_for_its_contact():
-    clock = Clock(100.0, lambda: 0.0)
-    checks = seed_checks(seed_with(), clock)
+    checks = seed_checks(seed_with(), Clock(100.0, lambda: 0.0))
     assert [each.name for each in checks if not each.advisory] == [f"{w}-synced" for w in Watched]
     assert [each.trouble() for each in checks] == [None] * 8
 

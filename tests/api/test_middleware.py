@@ -11,7 +11,7 @@ from app.api.health import Health
 from app.api.middleware import MAX_HEAD, RequestGuard
 from app.core.metrics import Metrics
 from tests.api.facts import healthy
-from tests.api.fakes import application
+from tests.api.fakes import application, unused
 
 CANARY = "s3cr3t-canary-of-an-exception"
 
@@ -60,13 +60,9 @@ def test_a_name_that_was_made_to_resolve_to_loopback_is_refused(local, host, pat
     assert answer.json()["type"] == "urn:dependency-watchdog:problem:host-not-allowed"
 
 
-async def unreached(scope, receive, send):
-    raise AssertionError
-
-
 async def test_two_hosts_are_no_host():
     answer = await asgi(
-        RequestGuard(unreached, local_only=True), headers=[(b"host", b"localhost")] * 2
+        RequestGuard(unused, local_only=True), headers=[(b"host", b"localhost")] * 2
     )
     assert answer[0]["status"] == 403
 
@@ -172,7 +168,7 @@ def test_a_method_that_nothing_has_is_what_is_wrong_with_a_body_too(client, meth
 @pytest.mark.parametrize("length", [b"16385", b"99999999999", b"9" * 5_000])
 async def test_a_body_that_is_announced_as_too_long_is_refused_unread(length):
     headers = [(b"content-length", length), (b"content-type", b"application/json")]
-    start, body = await asgi(RequestGuard(unreached), "POST", headers)
+    start, body = await asgi(RequestGuard(unused), "POST", headers)
     assert start["status"] == 413
     assert b"payload-too-large" in body["body"]
     assert (b"connection", b"close") in start["headers"]
@@ -196,7 +192,7 @@ def test_a_body_that_is_not_declared_as_plain_json_is_400(client, headers):
 
 async def test_a_body_with_two_lengths_is_400():
     headers = [(b"content-length", b"5"), (b"transfer-encoding", b"chunked"), JSON]
-    start, _ = await asgi(RequestGuard(unreached), "POST", headers)
+    start, _ = await asgi(RequestGuard(unused), "POST", headers)
     assert start["status"] == 400
 
 

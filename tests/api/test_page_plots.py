@@ -54,8 +54,7 @@ def test_in_endpoint_mode_a_way_that_leads_nowhere_is_marked():
 
 
 @pytest.mark.parametrize(
-    ("reason", "mark"),
-    [("Paused", Mark.PAUSED), ("Held", Mark.HELD), ("Gated", Mark.GATED)],
+    ("reason", "mark"), [("Paused", Mark.PAUSED), ("Held", Mark.HELD), ("Gated", Mark.GATED)]
 )
 def test_what_kept_a_verdict_back_is_marked(reason, mark):
     assert columns_of(probe(reason=reason), count=1)[0].marks & mark

@@ -36,8 +36,7 @@ def test_a_parameter_that_a_call_does_not_have_is_422_and_named(
     body: Any = _BODIES.get(path.rpartition("/")[2], {}) if method in {"PUT", "POST"} else None
     answer = client.request(method, path.format(**_NAMES), params={"dryrun": "1"}, json=body)
     assert answer.status_code == 422
-    problem = answer.json()
-    assert problem["errors"] == [
+    assert answer.json()["errors"] == [
         {"path": "query.dryrun", "message": "Extra inputs are not permitted"}
     ]
     assert (overrides.objects, scaling_runs.orders, scaling_runs.probed) == ({}, [], [])

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from app.api import request_bodies
 from app.api.middleware import MAX_BODY, BodyLimit
 from app.api.request_bodies import IgnoreOrder, PauseOrder, WeedOrder
+from tests.api.fakes import unused
 
 HEADERS = [(b"transfer-encoding", b"chunked"), (b"content-type", b"application/json")]
 
@@ -52,10 +53,6 @@ async def post(app, *parts, pause=0.0, last=True, headers=HEADERS):
         return None
     problem = json.loads(sent[1]["body"])["type"].rpartition(":")[2] if sent[1]["body"] else None
     return sent[0]["status"], problem, dict(sent[0]["headers"])
-
-
-async def unused(*_):
-    raise AssertionError
 
 
 async def test_a_body_in_parts_arrives_whole_and_then_the_server_is_heard_again():

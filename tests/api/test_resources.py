@@ -209,8 +209,7 @@ async def test_the_reads_of_one_caller_wait_for_each_other_and_for_nobody_elses(
 
 
 async def test_whoever_is_in_his_own_way_is_told_that_after_2_s(given):
-    app = application(given, now=Clock.of_loop().now)
-    transport = httpx2.ASGITransport(app)
+    transport = httpx2.ASGITransport(application(given, now=Clock.of_loop().now))
     async with (
         httpx2.AsyncClient(transport=transport, base_url="http://localhost") as asking,
         given.prober.looks.turn("caller tester"),

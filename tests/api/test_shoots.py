@@ -316,10 +316,9 @@ def test_so_is_each_result_of_an_endpoint_probe(change):
 
 
 def test_so_are_targets_that_come_and_go_and_a_gate_that_closes():
-    both = endpoint(), endpoint("etcd", container("etcd-main-0"))
     kinds = [
         drawn(),
-        drawn(views=both),
+        drawn(views=(endpoint(), endpoint("etcd", container("etcd-main-0")))),
         drawn(views=()),
         drawn(gates=(gate(reason=GateReason.FAILING),)),
     ]
@@ -339,8 +338,7 @@ def test_shoots_that_are_gone_are_forgotten():
     rendered = RenderedShoots()
     for number in range(3):
         rendered.shoot(healthy(f"shoot--{number}"), POLICY, NOTHING)
-    left = [healthy("shoot--1").summary, healthy("shoot--new").summary]
-    rendered.keep(left)
+    rendered.keep([healthy("shoot--1").summary, healthy("shoot--new").summary])
     assert len(rendered) == 1
     rendered.keep([])
     assert len(rendered) == 0

@@ -134,9 +134,7 @@ def _encrypted_key() -> bytes:
 
 def _short_key() -> bytes:
     return _key().private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 

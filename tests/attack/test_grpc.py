@@ -24,8 +24,7 @@ async def test_no_frames_of_a_target_hold_the_loop(frame):
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    handler = Grpc(port=port)
+    handler = Grpc(port=server.sockets[0].getsockname()[1])
     run = HandlerRun(
         EndpointProbeSpec(name="p", grpc=handler), TargetAddress("shoot--dev--one", "127.0.0.1")
     )

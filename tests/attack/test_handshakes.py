@@ -115,9 +115,7 @@ def serving_tls(context):
 def shown(chain, key):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     load_chain(context, b"".join([*chain, pem]))
     return context
@@ -206,7 +204,4 @@ def test_what_shakes_no_hands_is_no_connection(said):
 
     too_long, message = on_uvloop(run())
     assert not too_long
-    assert message in {
-        "no TLS connection could be made",
-        "no connection: Connection reset by peer",
-    }
+    assert message in {"no TLS connection could be made", "no connection: Connection reset by peer"}

@@ -53,11 +53,8 @@ from tests.core.kube.server import AUTHORITY, SERVER_PAIR, FakeCredentials
 from tests.e2e.processes import free_port
 from tests.support.harness import Lab
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    # simulated seeds and fakes, which are beside it in the same loop, are no part of the program
-    pytest.mark.blocking,
-]
+# simulated seeds and fakes, which are beside it in the same loop, are no part of the program
+pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 MIB = 1 << 20
 

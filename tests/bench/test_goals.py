@@ -142,9 +142,8 @@ def test_doubts_and_missed_goals_are_in_the_report():
 
 
 def test_two_commits_are_compared_by_the_bare_loop_that_ran_beside_each():
-    slower = replace(
-        STEADY, cpu=0.004, floor=0.001
-    )  # on a machine that was twice as slow just then
+    # on a machine that was twice as slow just then
+    slower = replace(STEADY, cpu=0.004, floor=0.001)
     text = table.report({"case": [run(), run(slower, side="other")]}, [])
     assert "case: CPU per probe here is 50% of the other's" in text
 

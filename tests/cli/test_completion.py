@@ -180,8 +180,7 @@ def shell(name, script, folder):
 
 
 @pytest.mark.parametrize(
-    ("line", "offered"),
-    [("dwd sho", ["shoots"]), ("dwd shoots --output=ya", ["yaml"])],
+    ("line", "offered"), [("dwd sho", ["shoots"]), ("dwd shoots --output=ya", ["yaml"])]
 )
 def test_bash_offers_them(line, offered, dwd_in_path, tmp_path):
     script = tmp_path / "dwd.bash"

@@ -172,11 +172,7 @@ def test_where_nothing_is_like_it_or_the_list_may_not_be_seen_nothing_is_suggest
 
 
 @pytest.mark.parametrize("command", ["weeders", "audit"])
-@pytest.mark.parametrize(
-    "reply",
-    [problem(403, "forbidden"), problem(503, "loop-not-here")],
-    ids=["no right", "no prober"],
-)
+@pytest.mark.parametrize("reply", [problem(403, "forbidden"), problem(503, "loop-not-here")])
 def test_where_it_cannot_be_learnt_whether_a_shoot_is_there_an_empty_list_is_one(
     command, reply, api, dwd
 ):

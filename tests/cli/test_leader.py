@@ -56,8 +56,7 @@ def test_two_standbys_that_name_each_other_are_asked_once_each(api, dwd):
     with FakeApi() as other:
         other.on(SHOOTS, standby(f"127.0.0.1:{api.port}"))
         api.on(SHOOTS, standby(f"127.0.0.1:{other.port}"))
-        ran = dwd("shoots")
-        assert ran.code == 6
+        assert dwd("shoots").code == 6
         assert [api.lines, other.lines] == [[SHOOTS], [SHOOTS]]
 
 

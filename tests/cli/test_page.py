@@ -181,8 +181,7 @@ async def test_the_secret_works_once(api):
 
 async def test_the_browser_may_go_back_to_the_address_that_it_used(api):
     async with inside(api) as here:
-        path = here.url.removeprefix(here.origin)
-        status, _, headers = await here.ask(path)
+        status, _, headers = await here.ask(here.url.removeprefix(here.origin))
         assert (status, headers["Location"]) == (303, "/")
         assert "Set-Cookie" not in headers
         assert here.told == ""

@@ -20,9 +20,8 @@ from tests.cli.conftest import run, started
 from tests.cli.server import FakeApi, Reply, page, problem, standby
 from tests.support.programs import write_program
 
-pytestmark = (
-    pytest.mark.blocking
-)  # a child is begun: what the standard library does there is not ours
+# a child is begun: what the standard library does there is not ours
+pytestmark = pytest.mark.blocking
 
 SHOOTS = "GET /shoots"
 DEPLOYMENT = "deployment/dwd-prober"

@@ -129,8 +129,7 @@ def test_a_full_disk_is_said():
 
 def test_watching_a_pipe_writes_what_has_changed():
     out, err = io.StringIO(), io.StringIO()
-    printer = Printer(out, err, OutputFormat.TABLE, {})
-    with printer.watching() as screen:
+    with Printer(out, err, OutputFormat.TABLE, {}).watching() as screen:
         screen.show(Answer(1, [Text("one")]), "title")
         screen.show(Answer(1, [Text("one")]), "title")
         screen.trouble("away")

@@ -209,8 +209,7 @@ def test_a_server_that_is_not_trusted_is_not_asked(host, more, vouches, secured,
 
 def test_plain_http_to_a_tls_port_is_no_answer(secured):
     api, flag = secured("127.0.0.1")
-    ran = run("shoots", f"--server={api.url.replace('https', 'http')}", flag)
-    assert ran.code == 1
+    assert run("shoots", f"--server={api.url.replace('https', 'http')}", flag).code == 1
 
 
 def test_a_leader_is_asked_over_tls_too_and_must_show_its_certificate(secured):

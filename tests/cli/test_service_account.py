@@ -14,10 +14,10 @@ import pytest
 from app.cli.kubectl import Kubectl
 from app.cli.problems import CommandFailed, Exit
 from app.cli.tokens import LIFETIME, MintedTokens
-from app.core.clock import Clock
 from app.core.config.values import NamespacedName
 from tests.cli.conftest import run
 from tests.cli.server import page, problem
+from tests.support.doubles import SetClock
 
 # a child is begun: what the standard library does there is not ours
 pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
@@ -200,17 +200,9 @@ def test_a_seed_that_knows_nobody_or_is_away_is_said_so_at_once(seed, listed, an
 # Renewal.
 
 
-class Hand:
-    """A clock that a test moves."""
-
-    def __init__(self):
-        self.seconds = 0.0
-        self.clock = Clock(1000.0, lambda: self.seconds)
-
-
 @pytest.fixture
 def hand():
-    return Hand()
+    return SetClock()
 
 
 @pytest.fixture

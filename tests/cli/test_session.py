@@ -170,9 +170,7 @@ async def test_on_a_terminal_it_stays_said_while_there_is_no_answer(make):
     assert len(drawn) == 3
 
 
-@pytest.mark.parametrize(
-    "answers", [(AWAY,), (page(), FORBIDDEN)], ids=["no first answer", "a denial"]
-)
+@pytest.mark.parametrize("answers", [(AWAY,), (page(), FORBIDDEN)])
 async def test_watching_ends_where_going_on_is_of_no_use(answers, make):
     session, client, _, _ = make(*answers)
     with pytest.raises(CommandFailed):

@@ -5,8 +5,7 @@ kube-apiserver), `adapter` and `arena` (what both share).
 """
 
 import os
-import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,34 +19,24 @@ from tests.contract.real import Arena, Landscape, RealArena, landscape
 from tests.contract.reviewing import Reviewing
 from tests.contract.served import ServedArena
 from tests.contract.wire import Wire
-from tests.e2e.controlplane import assets_in
+from tests.e2e.conftest import assets, folder
+
+__all__ = ["assets", "folder"]
+
+
+@pytest.fixture
+def binary() -> Path:
+    """kubectl, where the other assets are."""
+    found = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere")) / "kubectl"
+    if not found.is_file():
+        pytest.skip("kubectl is not there: set KUBEBUILDER_ASSETS (hack/kube-assets kubectl)")
+    return found
 
 
 @pytest.fixture(params=CLUSTERS)
 def where(request: pytest.FixtureRequest) -> str:
     """Which cluster the test gets."""
     return str(request.param)
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Data and logs of the run; the logs stay, the data goes."""
-    made = tmp_path_factory.mktemp("contract")
-    yield made
-    for data in made.glob("etcd*"):
-        if data.is_dir():
-            shutil.rmtree(data)
-
-
-@pytest.fixture(scope="session")
-def assets() -> Path:
-    """The folder of etcd and kube-apiserver."""
-    found = assets_in(os.environ.get("KUBEBUILDER_ASSETS"))
-    if found is None:
-        pytest.skip(
-            "etcd and kube-apiserver are not there: set KUBEBUILDER_ASSETS (hack/kube-assets)"
-        )
-    return found
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

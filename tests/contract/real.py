@@ -282,9 +282,8 @@ async def throttling(api: Api, user: Api, token: str) -> AsyncIterator[None]:
 
     async def refused_while_occupied() -> bool:
         await occupied.enter_async_context(_occupying(api, token))
-        await asyncio.sleep(
-            0.1
-        )  # it is on its way; a request that overtook it would have it refused
+        # It is on its way; a request that overtook it would have it refused.
+        await asyncio.sleep(0.1)
         return all([await refused() for _ in range(5)])
 
     async def heard() -> bool:

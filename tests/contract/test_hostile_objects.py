@@ -4,9 +4,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
 
-import pytest
-import structlog
-
 from app.core.kube import resources
 from app.core.kube.reflector import Reflector
 from app.core.kube.seed import SeedCluster
@@ -22,12 +19,6 @@ pytestmark = [*REAL_TIME, REAL_ALONE]
 
 DEEP = b"[" * 1_500 + b"]" * 1_500
 HIBERNATED = b'"shoot": {"spec": {"hibernation": {"enabled": true}}}'
-
-
-@pytest.fixture
-def warned():
-    with structlog.testing.capture_logs() as logs:
-        yield logs
 
 
 async def furnish(arena):
@@ -86,7 +77,7 @@ async def restarted(arena):
 
 
 async def test_objects_of_1500_levels_are_taken_and_hide_nothing_from_watches_lists_and_live_reads(
-    arena, wire, warned
+    arena, wire, lines
 ):
     await furnish(arena)
     other = f"{arena.namespace}-b"
@@ -103,7 +94,7 @@ async def test_objects_of_1500_levels_are_taken_and_hide_nothing_from_watches_li
             "machine-n"
         }
         assert await arena.seed.read_dependent(arena.namespace, SCALER) is not None
-        assert set(named(warned, CUT_SHORT)) == {arena.namespace, "machine-n", SCALER.name}
+        assert set(named(lines, CUT_SHORT)) == {arena.namespace, "machine-n", SCALER.name}
         async with restarted(arena) as again:
             await until(lambda: seen(again, arena.namespace) == expected, "so do the lists")
     await arena.admin.delete("Cluster", other)
@@ -113,7 +104,7 @@ HIBERNATION = {"spec": {"shoot": {"spec": {"hibernation": {"enabled": True}}}}}
 
 
 async def test_pages_become_shorter_and_of_what_is_too_long_alone_the_server_tells_the_name(
-    arena, warned
+    arena, lines
 ):
     sizes = {"a": 60, "b": 60, "c": 300, "d": 60, "e": 60, "f": 60}
     names = {f"{arena.namespace}-{letter}": size for letter, size in sizes.items()}
@@ -127,11 +118,10 @@ async def test_pages_become_shorter_and_of_what_is_too_long_alone_the_server_tel
         await until(lambda: reflector.state.synced, "all are listed")
         found = {name for name in reflector.of("") if arena.namespace in name}
         assert found == set(names) - {f"{arena.namespace}-c"}
-        assert f"{arena.namespace}-c" in named(warned, UNDECODABLE)
+        assert f"{arena.namespace}-c" in named(lines, UNDECODABLE)
         await arena.api.patch(f"{CLUSTERS}/{arena.namespace}-f", HIBERNATION)
         await until(
-            lambda: hibernated(reflector.of("")[f"{arena.namespace}-f"]),
-            "the watch goes on",
+            lambda: hibernated(reflector.of("")[f"{arena.namespace}-f"]), "the watch goes on"
         )
     finally:
         watching.cancel()

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import os
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -45,15 +44,6 @@ class Kubectl(ScenarioKubectl):
         finally:
             process.kill()
             await process.communicate()
-
-
-@pytest.fixture
-def binary():
-    """The program, where the other assets are."""
-    found = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere")) / "kubectl"
-    if not found.is_file():
-        pytest.skip("kubectl is not there: set KUBEBUILDER_ASSETS (hack/kube-assets kubectl)")
-    return found
 
 
 @pytest.fixture

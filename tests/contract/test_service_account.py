@@ -1,9 +1,7 @@
 """`dwd --service-account`: a token that the operator's kubectl makes is one that the API takes."""
 
 import json
-import os
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,13 +20,10 @@ ACCOUNT = "dwd-operator"
 
 
 @pytest.fixture
-def headers(wire, arena, tmp_path):
+def headers(wire, arena, tmp_path, binary):
     """Makes the ServiceAccount, and a token of it with the kubeconfig of this user."""
 
     async def make(user, *, plugin=False):
-        binary = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere")) / "kubectl"
-        if not binary.is_file():
-            pytest.skip("kubectl is not there: set KUBEBUILDER_ASSETS (hack/kube-assets kubectl)")
         path = f"/api/v1/namespaces/{arena.namespace}/serviceaccounts"
         body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}
         assert (await wire.ask("POST", path, body)).status == 201

@@ -39,8 +39,7 @@ def causes(answer, kind, name="a"):
     assert failure(answer) == (422, "Invalid")
     details = answer.json["details"]
     assert (details["name"], details["group"], details["kind"]) == (name, GROUP, kind)
-    head = f'{kind}.{GROUP} "{name}" is invalid: '
-    assert answer.json["message"].startswith(head)
+    assert answer.json["message"].startswith(f'{kind}.{GROUP} "{name}" is invalid: ')
     for each in details["causes"]:
         assert f"{each['field']}: {each['message']}" in answer.json["message"]
     # a real server adds that it has not evaluated the rules in CEL where something else is wrong

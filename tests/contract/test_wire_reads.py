@@ -29,8 +29,7 @@ async def several(arena, wire, many=5):
 
 
 async def test_an_object_names_its_kind_and_leaves_zeroes_out(arena, wire):
-    body = objects.deployment("a", 0)
-    await wire.ask("POST", at(arena, "Deployment"), body)
+    await wire.ask("POST", at(arena, "Deployment"), objects.deployment("a", 0))
     answer = await wire.get(at(arena, "Deployment", "a"))
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "application/json"
@@ -130,8 +129,7 @@ async def test_a_page_whose_list_is_forgotten_has_expired(arena, wire):
 
 async def test_a_limit_below_zero_is_none(arena, wire):
     await several(arena, wire)
-    found = (await wire.get(at(arena, "Lease") + "?limit=-1")).json
-    assert len(found["items"]) == 5
+    assert len((await wire.get(at(arena, "Lease") + "?limit=-1")).json["items"]) == 5
 
 
 async def test_fields_choose_and_labels_with_them(arena, wire):
@@ -171,16 +169,14 @@ async def test_any_version_is_good_for_a_read_from_the_cache(arena, wire):
     await several(arena, wire, 1)
     path = at(arena, "Lease")
     version = (await wire.get(path)).json["metadata"]["resourceVersion"]
-    not_older = (await wire.get(f"{path}?resourceVersion={version}")).json
-    assert len(not_older["items"]) == 1
+    assert len((await wire.get(f"{path}?resourceVersion={version}")).json["items"]) == 1
     async with asyncio.timeout(5):  # the cache may be a moment late
         while not (await wire.get(f"{path}?resourceVersion=0")).json["items"]:
             pass
 
 
 @pytest.mark.parametrize(
-    ("kind", "group"),
-    [("Deployment", "apps"), ("Machine", "machine.sapcloud.io"), ("Secret", "")],
+    ("kind", "group"), [("Deployment", "apps"), ("Machine", "machine.sapcloud.io"), ("Secret", "")]
 )
 async def test_what_is_not_there_is_named(arena, wire, kind, group):
     answer = await wire.get(at(arena, kind, "nope"))

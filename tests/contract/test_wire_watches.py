@@ -15,8 +15,7 @@ BOOKMARKS = "&allowWatchBookmarks=true"
 
 
 async def version(arena, wire, kind="Lease"):
-    found = (await wire.get(at(arena, kind))).json
-    return found["metadata"]["resourceVersion"]
+    return (await wire.get(at(arena, kind))).json["metadata"]["resourceVersion"]
 
 
 async def history(arena, wire):

@@ -98,5 +98,4 @@ async def test_scale_takes_any_count_zero_too_and_follows_the_versions_of_annota
         assert scale.replicas == wanted
         assert scale == await arena.seed.read_scale(arena.namespace, ref)
         version = scale.resource_version
-    found = await arena.admin.find(ref.kind, ref.name)
-    assert found["spec"]["replicas"] == 5
+    assert (await arena.admin.find(ref.kind, ref.name))["spec"]["replicas"] == 5

@@ -176,8 +176,7 @@ async def test_interim_answers_without_end_are_refused(line):
 
 
 async def test_what_comes_before_anything_was_asked_for_ends_the_connection():
-    line = Line().say(OK)
-    assert not line.wire.open
+    assert not Line().say(OK).wire.open
 
 
 async def test_what_comes_after_the_answer_ends_the_connection_and_spoils_no_answer(line):

@@ -232,8 +232,7 @@ async def test_an_answer_after_the_end_of_the_loop_disturbs_nobody(asked):
     loop = asyncio.new_event_loop()
 
     async def give_up():
-        lookups = Lookups(asked)
-        task = asyncio.ensure_future(lookups.find("slow.example"))
+        task = asyncio.ensure_future(Lookups(asked).find("slow.example"))
         await until(lambda: asked.asked)
         task.cancel()
 

@@ -40,8 +40,7 @@ def rsa_pair(bits=2048) -> Pair:
 
 
 def encrypted(pair: Pair) -> bytes:
-    key = serialization.load_pem_private_key(pair.key, None)
-    return key.private_bytes(
+    return serialization.load_pem_private_key(pair.key, None).private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"secret"),

@@ -13,10 +13,8 @@ from app.core.config.settings import DemoSettings
 from app.core.web.serving import AddressUnavailable
 from app.simulation.demo.child import Child, ChildDied, _environment, claim
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.blocking,  # processes are started and their logs read before anything else runs
-]
+# processes are started and their logs read before anything else runs
+pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 FREE = {f"{name}_bind_addr": "127.0.0.1:0" for name in ("api", "metrics", "health")}

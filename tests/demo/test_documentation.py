@@ -35,8 +35,7 @@ def test_the_table_of_actions_has_each_with_its_options_and_its_words():
 
 
 def test_the_story_is_told_scene_by_scene():
-    rows = table("scene | what happens | what the watchdog does")
-    assert list(rows) == [
+    assert list(table("scene | what happens | what the watchdog does")) == [
         str(number) for number, _ in enumerate(scenario.find_scenario("story", 30).scenes, start=1)
     ]
 

@@ -16,10 +16,8 @@ import pytest
 
 from tests.service.lives import get, listens
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.blocking,  # files of other processes are read
-]
+# files of other processes are read
+pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 ROOT = Path(__file__).parent.parent.parent
 FREE = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]

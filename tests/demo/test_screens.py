@@ -92,11 +92,7 @@ def test_many_scenes_are_not_all_named():
         (0, False, "All is quiet."),
         (1, False, "No scene plays; 1 shoot not back to normal yet."),
         (0, True, "The scenario is over; the watchdog goes on."),
-        (
-            2,
-            True,
-            "The scenario is over; the watchdog goes on. 2 shoots not back to normal yet.",
-        ),
+        (2, True, "The scenario is over; the watchdog goes on. 2 shoots not back to normal yet."),
     ],
 )
 def test_where_no_scene_plays_it_is_quiet_only_when_every_shoot_is_well(unsettled, over, said):

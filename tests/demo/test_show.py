@@ -433,12 +433,7 @@ async def told_of(world, before, after, *, shoots=2):
         (None, FINE, [], None),
         (PENDING, FINE, [], None),
         (FINE, PENDING, [], None),
-        (
-            None,
-            said(ShootState.UNREACHABLE),
-            ["a: Unreachable (Because): Some words."],
-            None,
-        ),
+        (None, said(ShootState.UNREACHABLE), ["a: Unreachable (Because): Some words."], None),
         # A gate that holds back is told though the state stays, and its end when the state changes.
         (COUNTING, GATED, ["a: Suspect (Gated): not scaled."], What.HELD_BACK),
         (FINE, GATED, ["a: Healthy → Suspect (Gated): not scaled."], What.HELD_BACK),
@@ -472,11 +467,10 @@ async def test_what_happens_to_many_shoots_alike_is_one_line_without_control_cha
 
 @simulated()
 async def test_shoots_come_worst_first_with_old_leases_left_out_and_are_counted_by_state(world):
-    old = said(ShootState.UNREACHABLE, read=leases(10, asOf="before"))
     answer = {
         "a": FINE,
         "b": said(ShootState.HEALTHY, read=leases(1, 2, 3)),
-        "c": old,
+        "c": said(ShootState.UNREACHABLE, read=leases(10, asOf="before")),
         "d": PROTECTED,
     }
     demo = await told_of(world, {}, answer, shoots=5)

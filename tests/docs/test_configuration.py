@@ -14,8 +14,7 @@ def test_regenerating_the_page_changes_nothing():
 
 
 def test_every_table_of_the_page_is_one_that_is_made():
-    made = set(re.findall(r"<!-- begin (.*) -->", TEXT))
-    assert made == {
+    assert set(re.findall(r"<!-- begin (.*) -->", TEXT)) == {
         "keys of the prober file",
         "keys of the weeder file",
         "keys of an endpoint probe",

@@ -79,8 +79,7 @@ async def play(cast: Cast, kind: Kind) -> Result:
     await stage.until_down(within=_DOWN_WITHIN)
     known, restored = shoot.known_at(), path.restore()
     await stage.until_up()
-    moments = Moments(began, fault, returned, known, restored)
-    result = judged(cast, kind, moments)
+    result = judged(cast, kind, Moments(began, fault, returned, known, restored))
     now = await shoot.replicas()
     if now != COUNTS:
         result.troubles.append(f"at the end: {now}")

@@ -233,11 +233,7 @@ def role(kind: str, name: str, rules: list[Json]) -> Json:
 
 def binding(kind: str, name: str, to: str, namespace: str, account: str) -> Json:
     """A RoleBinding or ClusterRoleBinding of the role `to` for a ServiceAccount."""
-    of = {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": kind.removesuffix("Binding"),
-        "name": to,
-    }
+    of = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind.removesuffix("Binding"), "name": to}
     subject = {"kind": "ServiceAccount", "namespace": namespace, "name": account}
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -233,7 +233,4 @@ def _bind(source: Path, path: str) -> Sequence[str]:
         made = f"mkdir -p {shlex.quote('.' + str(Path(path).parent))}; : >{where}"
     else:
         made = f"mkdir -p {where}"
-    return [
-        made if not path.startswith("/usr/") else ":",
-        f"mount --bind -o ro {what} {where}",
-    ]
+    return [made if not path.startswith("/usr/") else ":", f"mount --bind -o ro {what} {where}"]

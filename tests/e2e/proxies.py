@@ -25,10 +25,7 @@ class _Passage:
         self.open.set()
 
     async def carry(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        delay: Callable[[], float],
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: Callable[[], float]
     ) -> None:
         """Passes one direction on, each piece `delay()` seconds after it came, until its end."""
         pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()

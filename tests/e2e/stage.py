@@ -66,11 +66,7 @@ class Stage:
         return made
 
     async def prepare(
-        self,
-        settings: Json | None = None,
-        *,
-        token: str | None = None,
-        **flags: str,
+        self, settings: Json | None = None, *, token: str | None = None, **flags: str
     ) -> Program:
         """An instance of the program that is not yet started; `flags` with underscores.
 

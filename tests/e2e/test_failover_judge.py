@@ -141,8 +141,7 @@ FOLLOWED = [lease(9, "a"), lease(10, "a", holder=""), *(lease(11 + n, "b") for n
 
 
 def test_a_run_that_went_well_has_no_troubles():
-    found = judge(KINDS["sigterm"], saved(17), FOLLOWED)
-    assert found == Result(7, 1, 0.5, False, [])
+    assert judge(KINDS["sigterm"], saved(17), FOLLOWED) == Result(7, 1, 0.5, False, [])
 
 
 def test_a_write_before_the_outage_could_be_known_is_found_a_refused_one_too():

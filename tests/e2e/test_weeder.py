@@ -74,9 +74,8 @@ async def test_each_of_50_waiting_pods_is_deleted_once_and_no_other_pod_is(stage
             f"51 pods: first deleted {1000 * (done[0].done - back):.0f} ms, "
             f"last {done[-1].done - back:.2f} s after the slice was written"
         )
-        alive = len(waiting) + len(
-            of_all(spared)
-        )  # what is deleted is made anew, the ending one ends
+        # what is deleted is made anew, the ending one ends
+        alive = len(waiting) + len(of_all(spared))
         await until_there(here, alive, within=15)
         await asyncio.sleep(3)
         assert len(seed.deletions()) == len(waiting), "none is asked for twice"
@@ -227,8 +226,7 @@ async def is_reported(weeder: Program, verb: str) -> None:
         return bool(await weeder.metric("dwd_missing_permissions", verb=verb, resource="pods"))
 
     await eventually(known, f"the missing right to {verb} pods is a metric", within=15)
-    readiness = await weeder.readiness()
-    assert f"{verb} pods" in readiness
+    assert f"{verb} pods" in await weeder.readiness()
     assert await weeder.is_ready()
     errors = [line for line in weeder.logs() if line.get("level") == "error"]
     assert any(line.get("right") == f"{verb} pods" for line in errors), errors

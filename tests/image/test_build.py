@@ -168,8 +168,7 @@ def test_a_root_that_was_not_finished_is_not_called_root(workshop: Workshop) -> 
     root.mkdir(parents=True)  # that of a build before
     workshop.step("fetch", "exit 0")
     workshop.step("assemble", 'mkdir -p "$2/usr"; exit 3')
-    done = workshop.build("root")
-    assert done.returncode == 3
+    assert workshop.build("root").returncode == 3
     assert not root.exists()
     workshop.step("assemble", 'test ! -e "$2" && mkdir -p "$2/usr"')
     assert workshop.build("root").returncode == 0

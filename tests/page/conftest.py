@@ -20,6 +20,9 @@ from typing import Any
 
 import pytest
 
+from tests.api.fakes import application
+from tests.api.serving import served
+from tests.page.facts import facts
 from tests.support.wire import Wire
 
 CHROMIUM = shutil.which("chromium")
@@ -54,6 +57,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if CHROMIUM is None:
                 reason = "needs Chromium (Debian's package chromium)"
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    """The application on hand-made facts."""
+    with served(application(facts())) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

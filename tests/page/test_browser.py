@@ -19,12 +19,6 @@ FITS = "document.documentElement.scrollWidth <= document.body.offsetWidth"
 """Whether nothing is wider than the page. The width of the body: that of the root includes the scroll bar's."""
 
 
-@pytest.fixture(scope="module")
-def site():
-    with served(application(facts())) as url:
-        yield url
-
-
 @pytest.fixture
 def serve():
     """Serves applications on what a test gives, until it has closed its tabs."""
@@ -50,8 +44,7 @@ def test_hostile_text_is_shown_and_does_nothing(site, tabs, path, width):
 def test_hostile_text_that_comes_with_an_update_does_nothing_either(serve, tabs):
     shoots = FakeShoots()
     shoots.add(healthy(NAMES[0]))
-    url = serve(context(shoots))
-    page = opened(tabs, url)
+    page = opened(tabs, serve(context(shoots)))
     page.locator("html.scripted").wait_for()
     shoots.add(replace(protected(NAMES[0]), message=HOSTILE + LONG))
     look_again(page)
@@ -166,8 +159,7 @@ def test_axe_finds_nothing_serious_on_a_standby(serve, tabs, axe, scheme):
 
 @each_scheme
 def test_axe_finds_nothing_serious_in_endpoint_mode(serve, tabs, axe, scheme):
-    policy = replace(POLICY, external_secret="external")
-    url = serve(facts(policy=policy))
+    url = serve(facts(policy=replace(POLICY, external_secret="external")))
     for path in ("/", f"/shoots/{NAMES[1]}"):
         page = opened(tabs, url + path, color_scheme=scheme, reduced_motion="reduce")
         assert page.locator("#nodes, .c-leases").count() == 0
@@ -234,8 +226,7 @@ def test_a_time_of_another_day_has_its_date(serve, tabs):
     shoots = FakeShoots()
     message = "paused by x from 2027-01-15T23:59:59Z until 2027-01-16T00:00:00Z"
     shoots.add(replace(healthy(NAMES[0]), message=message))
-    url = serve(context(shoots))
-    page = opened(tabs, url)
+    page = opened(tabs, serve(context(shoots)))
     shown = "paused by x from 23:59:59 UTC until 2027-01-16 00:00:00 UTC"
     page.locator(f"tr[data-name='{NAMES[0]}']", has_text=shown).wait_for()
 
@@ -253,8 +244,7 @@ def test_a_shoot_that_vanishes_while_its_page_is_open_leaves_what_was_known(serv
 def test_only_a_change_of_state_is_announced(serve, tabs):
     shoots = FakeShoots()
     shoots.add(healthy(NAMES[0]))
-    url = serve(context(shoots))
-    page = opened(tabs, url)
+    page = opened(tabs, serve(context(shoots)))
     page.locator("html.scripted").wait_for()
     row = page.locator(f"tr[data-name='{NAMES[0]}']")
     shoots.add(replace(healthy(NAMES[0]), message="1 of 3 node leases is older than 30 s"))
@@ -334,14 +324,11 @@ def test_what_was_planned_is_what_its_commands_do(site, tabs):
 
 
 def test_where_no_events_come_the_page_says_why_in_the_words_of_the_server(site, tabs):
-    page = opened(tabs, site)
-    page.locator("#live", has_text="disconnected for").wait_for()
+    opened(tabs, site).locator("#live", has_text="disconnected for").wait_for()
 
 
 def test_a_standby_says_so_and_has_nothing_that_spins(serve, tabs):
-    given = context(FakeShoots(), FakeProcess(leading=False))
-    url = serve(given)
-    page = opened(tabs, url)
+    page = opened(tabs, serve(context(FakeShoots(), FakeProcess(leading=False))))
     assert "This instance is on standby" in page.locator("h1").inner_text()
     page.locator("#live[data-tone=calm]", has_text="on standby, refreshed every 5 s").wait_for()
     assert "disconnected" not in page.locator("#live").inner_text()
@@ -351,8 +338,7 @@ def test_a_standby_says_so_and_has_nothing_that_spins(serve, tabs):
 def test_a_standby_that_leads_shows_the_shoots_without_being_asked(serve, tabs):
     shoots, process = FakeShoots(), FakeProcess(leading=False)
     shoots.add(healthy(NAMES[0]))
-    url = serve(context(shoots, process))
-    page = opened(tabs, url)
+    page = opened(tabs, serve(context(shoots, process)))
     page.locator("#live[data-tone=calm]").wait_for()
     process.leading = True
     page.locator("#shoots tr", has_text=NAMES[0]).wait_for()

@@ -2,20 +2,10 @@
 
 import re
 
-import pytest
-
-from tests.api.fakes import application
-from tests.api.serving import served
-from tests.page.facts import NAMES, facts
+from tests.page.facts import NAMES
 
 EVENTS = "503"
 """The application on hand-made facts streams no events, which Chromium writes to the console."""
-
-
-@pytest.fixture(scope="module")
-def site():
-    with served(application(facts())) as url:
-        yield url
 
 
 def test_the_list_shows_the_worst_first_and_filters_by_a_click(site, tabs):

@@ -39,8 +39,7 @@ class Operator(Harness):
 
     async def resume(self, *, everyone: bool = False) -> None:
         where = None if everyone else SHOOT
-        service = self.environment.override_service
-        await service.end_pause(where, API_PAUSE, by="alice")
+        await self.environment.override_service.end_pause(where, API_PAUSE, by="alice")
 
     def paused_until(self) -> float:
         """When the pause ends; it is kept in whole seconds."""

@@ -73,8 +73,7 @@ async def test_killed_at_any_point_of_the_way_down_it_is_carried_on(operator, af
     assert nothing_lost(operator)
     before = operator.status_of()
     following = again(operator)
-    status = await finished(following, name)
-    is_true(status, before, following)
+    is_true(await finished(following, name), before, following)
     assert following.replicas() == (0, 0, 0)
     assert nothing_lost(following)
     assert len(following.writes()) == 3, "nothing is scaled twice"
@@ -106,8 +105,7 @@ async def test_killed_while_the_object_is_made_it_is_there_and_carried_out_or_it
     await operator.run(after)
     await operator.kill()
     calling.cancel()
-    following = again(operator)
-    await following.run(10)
+    await again(operator).run(10)
     made = operator.objects()
     assert operator.replicas() == ((0, 0, 0) if made else (1, 1, 1))
     assert len(made) == int(after > 3 * ROUND_TRIP / 4) or after < ROUND_TRIP * 2

@@ -192,7 +192,6 @@ async def test_a_protection_by_hand_is_not_flapping_because_of_our_own_ones_befo
     await operator.pause(Scope.SCALE_DOWN)
     with operator.faults.path_cut(SHOOT):
         await operator.until(lambda: operator.reason() is VerdictReason.PAUSED, within=60)
-        begun = await operator.scale(DOWN, hold=0)
-        await operator.ended(begun.id)
+        await operator.ended((await operator.scale(DOWN, hold=0)).id)
     started = len(operator.told("FlowStarted"))
     await operator.until(lambda: operator.told("FlowStarted")[started:], within=30)

@@ -27,8 +27,7 @@ def annotation(harness, ref=KCM):
 @pytest.fixture
 async def harness(lab):
     """A prober that has not probed its shoot yet."""
-    world = lab.with_shoot()
-    return lab.prober(world)
+    return lab.prober(lab.with_shoot())
 
 
 @pytest.fixture

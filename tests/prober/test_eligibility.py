@@ -154,8 +154,7 @@ async def test_a_changed_grace_is_taken_at_the_next_probe_without_losing_state(h
     kcm = {"kubeControllerManager": {"nodeMonitorGracePeriod": "200s"}}
     harness.world.patch_cluster(SHOOT, {"spec": {"kubernetes": kcm}})
     await harness.run(30)
-    probes = harness.status().probes
-    assert probes > 5, "the runner was not started anew"
+    assert harness.status().probes > 5, "the runner was not started anew"
     assert harness.status().expiry == 150
     with harness.faults.path_cut(SHOOT):
         await harness.run(120)

@@ -16,10 +16,7 @@ from tests.support.harness import GARDENER, SHOOT
 
 INTERNAL, EXTERNAL = Route.INTERNAL, Route.EXTERNAL
 POLICY = replace(
-    GARDENER,
-    external_secret=EXTERNAL_SECRET_NAME,
-    failure_threshold=3,
-    success_threshold=1,
+    GARDENER, external_secret=EXTERNAL_SECRET_NAME, failure_threshold=3, success_threshold=1
 )
 CANARY = EndpointProbeSpec(
     "canary",

@@ -137,6 +137,14 @@ async def test_a_standby_that_has_observed_takes_over_at_once(lab):
         assert standby.now - won < 0.5
 
 
+async def leads_and_protects(world, leadership, standby, *, after, within):
+    """It begins to lead, writes nothing before `after` seconds, and has protected `within` seconds from then."""
+    leadership.become(leading=True)
+    await standby.run(after)
+    assert not standby.writes()
+    await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=within)
+
+
 @pytest.mark.parametrize("probed", [False, True], ids=["never", "before"])
 async def test_a_standby_that_began_to_probe_when_the_leader_fell_silent_knows_the_leases_in_time(
     lab, probed
@@ -173,10 +181,7 @@ async def test_a_standby_that_has_probed_before_knows_how_far_the_clocks_of_node
     leadership.become(leading=False, may_probe=False)
     await standby.run(60)
     with world.faults.path_cut(SHOOT):
-        leadership.become(leading=True)
-        await standby.run(19)
-        assert not standby.writes()
-        await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=15)
+        await leads_and_protects(world, leadership, standby, after=19, within=15)
 
 
 @pytest.mark.parametrize("rest", [0, 3, 20])
@@ -188,10 +193,7 @@ async def test_a_standby_that_rests_forgets_no_absence_of_the_storage(lab, rest)
         leadership.become(leading=False, may_probe=not rest)
         await standby.run(rest)
         cut = world.faults.path_cut(SHOOT)
-    leadership.become(leading=True)
-    await standby.run(29)
-    assert not standby.writes()
-    await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=5)
+    await leads_and_protects(world, leadership, standby, after=29, within=5)
     cut.lift()
 
 
@@ -201,10 +203,7 @@ async def test_what_grew_old_while_a_standby_rested_has_to_be_watched(lab):
         await standby.run(12)
         leadership.become(leading=False, may_probe=False)
         await standby.run(45)
-        leadership.become(leading=True)
-        await standby.run(14)
-        assert not standby.writes()
-        await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=8)
+        await leads_and_protects(world, leadership, standby, after=14, within=8)
 
 
 async def test_a_standby_that_rests_for_a_moment_forgets_nothing(lab):

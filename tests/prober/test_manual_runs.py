@@ -58,8 +58,7 @@ async def test_its_object_is_there_first_and_says_what_has_become_of_it(operator
     assert made["metadata"]["uid"] == began.id
     assert made["metadata"]["name"].startswith("api-")
     assert made["spec"]["author"] == "alice"
-    status = await operator.done()
-    assert status["phase"] == "Succeeded"
+    assert (await operator.done())["phase"] == "Succeeded"
     first, last = operator.notes()[0], operator.notes()[-1]
     assert first.at < operator.writes()[0].at < last.at
 
@@ -73,8 +72,7 @@ async def test_verdicts_do_not_end_it(slow):
 
 async def test_protection_by_hand_says_whose_hand_and_counts_to_no_flapping(operator):
     for _ in range(3):
-        began = await operator.scale(DOWN, hold=1)
-        await operator.ended(began.id)
+        await operator.ended((await operator.scale(DOWN, hold=1)).id)
         await operator.until(lambda: operator.replicas() == (1, 1, 1), within=120)
         await operator.run(20)
     started = operator.told("MeltdownProtectionStarted")
@@ -160,8 +158,7 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(operat
 
 
 async def test_a_plan_ends_where_its_run_would(operator):
-    began = await operator.scale(DOWN)
-    await operator.ended(began.id)
+    await operator.ended((await operator.scale(DOWN)).id)
     operator.kubectl.delete("Deployment", SHOOT, KCM.name)
     await operator.run(1)
     plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(UP))
@@ -178,11 +175,7 @@ async def test_a_plan_says_what_would_be_done_and_writes_nothing(slow):
     plan = await slow.prober.scaling_runs.plan(SHOOT, slow.spec(DOWN))
     assert [
         (each.resource, each.level, each.action, each.initial_delay) for each in plan.steps
-    ] == [
-        (MCM, 0, "Write", 0),
-        (CA, 0, "Write", 0),
-        (KCM, 1, "Write", 60),
-    ]
+    ] == [(MCM, 0, "Write", 0), (CA, 0, "Write", 0), (KCM, 1, "Write", 60)]
     assert all(each.etag for each in plan.steps)
     await slow.run(30)
     assert not slow.writes()
@@ -323,8 +316,7 @@ async def test_who_deletes_the_object_cancels_the_run(slow):
 async def test_a_run_whose_object_is_gone_does_not_wait_for_a_slow_status(lab):
     operator = await with_operator(lab, dependents=SOON_KCM)
     began = await operator.scale(DOWN)
-    slow = Trouble(latency=8.0, what=STATUS)
-    with operator.faults.seed_trouble(slow):
+    with operator.faults.seed_trouble(Trouble(latency=8.0, what=STATUS)):
         await operator.run(2.5)  # the progress is being written
         (made,) = operator.objects()
         operator.kubectl.delete("ScaleRequest", SHOOT, made["metadata"]["name"])
@@ -387,8 +379,7 @@ async def test_a_shoot_that_is_not_probed_any_more_when_the_object_is_made_is_no
 
 
 async def test_one_that_is_about_to_begin_is_an_operation_that_is_pending(operator):
-    slow = Trouble(latency=3.0, what=STATUS)
-    with operator.faults.seed_trouble(slow):
+    with operator.faults.seed_trouble(Trouble(latency=3.0, what=STATUS)):
         scaling = asyncio.ensure_future(operator.scale(DOWN))
         await operator.run(1)
         with pytest.raises(errors.RunInProgress) as refusal:
@@ -411,8 +402,7 @@ async def test_a_stop_of_the_prober_ends_it_unless_it_was_forced(slow, force):
 async def test_a_scale_up_that_failed_holds_nothing_and_the_verdicts_act_again(operator):
     async with operator.under_protection():
         operator.faults.pods_stuck(SHOOT, KCM)
-        began = await operator.scale(UP, force=True)
-        ended = await operator.ended(began.id)
+        ended = await operator.ended((await operator.scale(UP, force=True)).id)
         assert ended.phase is OperationPhase.FAILED
         assert operator.hold() is None
         await operator.run(0.1)
@@ -441,8 +431,7 @@ async def test_probe_now_looks_at_once_and_reads_nodes(lab):
     operator = await with_operator(lab, probe_interval=30.0)
     await operator.run(1.5)
     before = operator.status().candidacy
-    at = operator.prober.scaling_runs.probe_now(SHOOT)
-    assert at - operator.now < 0.1
+    assert operator.prober.scaling_runs.probe_now(SHOOT) - operator.now < 0.1
     await operator.run(0.2)
     after = operator.status().candidacy
     assert after is not None

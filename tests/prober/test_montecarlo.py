@@ -57,8 +57,7 @@ def test_a_rule_that_is_left_out_is_missed(without, what):
 
 def test_an_incident_or_a_delay_beyond_the_figure_is_a_violation():
     account = Account(
-        incidents=[Incident("missed", 1.0, "so")],
-        delays={Circumstance.RIGHT: [0.1, 0.2, 9.0]},
+        incidents=[Incident("missed", 1.0, "so")], delays={Circumstance.RIGHT: [0.1, 0.2, 9.0]}
     )
     found = montecarlo.violations(account)
     assert found[0] == "missed: 1"

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,15 +46,15 @@ class Outside(OwnSessions):
         return SecretView(namespace, "2", b"another", route)
 
     async def connect(self, secret):
-        async def version(*, new_connection=False, within=None):
-            self.asked.append((secret.route, new_connection, within))
-            answer = self.answers.pop(0) if self.answers else None
-            if answer is None:
-                return "v1.33.0"
-            self.off += self.jump
-            raise answer
+        return SimpleNamespace(version=partial(self.version, secret.route))
 
-        return SimpleNamespace(version=version)
+    async def version(self, route, *, new_connection=False, within=None):
+        self.asked.append((route, new_connection, within))
+        answer = self.answers.pop(0) if self.answers else None
+        if answer is None:
+            return "v1.33.0"
+        self.off += self.jump
+        raise answer
 
 
 def observer(outside, **changes):
@@ -76,8 +77,7 @@ async def probe(outside, **changes):
 
 async def test_the_external_path_is_tried_on_a_new_connection_and_the_internal_one_on_the_kept():
     outside = Outside()
-    found = await probe(outside)
-    assert isinstance(found.result, PathReading)
+    assert isinstance((await probe(outside)).result, PathReading)
     assert [(route, new) for route, new, _ in outside.asked] == [
         (Route.INTERNAL, False),
         (Route.EXTERNAL, True),
@@ -174,17 +174,14 @@ async def test_what_the_external_path_answers_instead_of_a_version_is_neither(er
 class Swallowing(Outside):
     """The external path gives no answer; a request ends `within` its time, as far as the loop comes to it."""
 
-    async def connect(self, secret):
-        async def version(*, new_connection=False, within=None):
-            if secret.route is Route.INTERNAL:
-                return "v1.33.0"
-            try:
-                async with asyncio.timeout(within):
-                    await asyncio.Event().wait()
-            except TimeoutError as error:
-                raise errors.Unreachable(f"no answer within {within} s") from error
-
-        return SimpleNamespace(version=version)
+    async def version(self, route, *, new_connection=False, within=None):
+        if route is Route.INTERNAL:
+            return "v1.33.0"
+        try:
+            async with asyncio.timeout(within):
+                await asyncio.Event().wait()
+        except TimeoutError as error:
+            raise errors.Unreachable(f"no answer within {within} s") from error
 
 
 @pytest.mark.looptime(False)
@@ -200,15 +197,10 @@ async def test_a_loop_that_is_busy_when_an_attempt_ends_does_not_make_a_401_of_i
 class Frozen(Outside):
     """The process stands still in an attempt that has an answer afterwards."""
 
-    async def connect(self, secret):
-        answers = await super().connect(secret)
-
-        async def version(*, new_connection=False, within=None):
-            answer = await answers.version(new_connection=new_connection, within=within)
-            self.off += self.jump
-            return answer
-
-        return SimpleNamespace(version=version)
+    async def version(self, route, *, new_connection=False, within=None):
+        answer = await super().version(route, new_connection=new_connection, within=within)
+        self.off += self.jump
+        return answer
 
 
 async def test_an_answer_from_before_the_process_stood_still_says_nothing_about_now():

@@ -14,8 +14,7 @@ NO_VERSION = Trouble(error_rate=1.0, what=frozenset({"version"}))
 @pytest.fixture(params=[10.0, 30.0])
 async def anywhere(lab, request):
     """A healthy shoot, with our interval and with Gardener's."""
-    world = lab.with_shoot()
-    return lab.prober(world, probe_interval=request.param)
+    return lab.prober(lab.with_shoot(), probe_interval=request.param)
 
 
 @pytest.mark.parametrize("seconds", [12.0, 20.0, 33.0, 60.0, 120.0])
@@ -119,8 +118,7 @@ async def patient(lab, monkeypatch):
     """A healthy shoot, whose pages of Leases are waited for longer than all of them are believed."""
     monkeypatch.setattr(shoot, "LEASES_WITHIN", 20.0)
     monkeypatch.setattr(shoot, "PAGE", 3)
-    world = lab.with_shoot()
-    return lab.prober(world)
+    return lab.prober(lab.with_shoot())
 
 
 async def test_three_readings_in_a_row_that_take_too_long_are_failing_and_never_scale(patient):

@@ -46,8 +46,7 @@ async def test_a_scale_up_verdict_ends_a_run_downwards_and_its_waits_at_once(lab
         await harness.until(lambda: harness.writes(MCM))
     await harness.until(lambda: harness.decision().verdict is Verdict.SCALE_UP)
     await harness.run(0.1)
-    ended = harness.told("FlowEnded")[0]
-    assert "was ended: the verdict is ScaleUp" in ended.message
+    assert "was ended: the verdict is ScaleUp" in harness.told("FlowEnded")[0].message
     await harness.run(90)
     assert harness.replicas() == (1, 1, 1)
     assert not harness.writes(KCM), "it was never touched"
@@ -193,8 +192,7 @@ async def test_a_failed_runner_makes_the_writes_of_its_run_wait(lab):
     # A rendered traceback would cost a second of real time each.
     with harness.faults.path_cut(SHOOT), capture_logs():
         await harness.until(lambda: harness.writes(MCM))
-        runner = harness.prober.registry.runner(SHOOT)
-        runner._probe.probe = None
+        harness.prober.registry.runner(SHOOT)._probe.probe = None
         await harness.run(60)
         assert not harness.writes(KCM)
 
@@ -335,11 +333,6 @@ async def test_a_process_that_ends_in_mid_request_leaves_no_task_behind(harness)
 # A scaling run that failed shows until what it could not do is done, and no longer.
 
 
-def scaling(harness):
-    found = harness.condition("ScalingSucceeded")
-    return found.status, found.message
-
-
 async def fail_to_come_back(harness, ref):
     """The last level was scaled up, and its pods do not get ready in time."""
     await harness.survive_an_outage()
@@ -352,14 +345,14 @@ async def test_pods_that_do_not_get_ready_in_time_show_for_as_long_as_they_are_n
     await fail_to_come_back(harness, CA)
     await harness.run(300)
     assert harness.state() is ShootState.FAILING
-    assert scaling(harness)[0] == "False"
+    assert harness.scaling()[0] == "False"
 
 
 async def test_pods_that_get_ready_later_leave_no_failure_behind(harness):
     (await fail_to_come_back(harness, CA)).lift()
     await harness.run(20)
     assert harness.state() is ShootState.HEALTHY
-    assert scaling(harness) == (
+    assert harness.scaling() == (
         "True",
         "what the last scaling run could not do has been done since",
     )
@@ -375,4 +368,4 @@ async def test_what_fails_later_is_no_failure_of_the_scaling_run(harness):
     await harness.run(20)
     assert harness.world.dependent(SHOOT, KCM).ready == 0
     assert harness.state() is ShootState.HEALTHY
-    assert scaling(harness)[0] == "True"
+    assert harness.scaling()[0] == "True"

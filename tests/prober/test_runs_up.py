@@ -148,8 +148,7 @@ async def test_what_is_deleted_and_made_again_is_awaited_as_what_it_is_now(harne
 
 async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):
     await harness.survive_an_outage()
-    slow = Trouble(latency=4.0, verbs=frozenset({"patch"}))
-    with harness.faults.seed_trouble(slow):
+    with harness.faults.seed_trouble(Trouble(latency=4.0, verbs=frozenset({"patch"}))):
         await harness.run(180)
     assert harness.replicas() == (1, 1, 1)
     assert harness.world.requests.live(Host.SEED, "patch") == 6

@@ -69,8 +69,7 @@ async def test_its_begin_and_its_end_are_events_on_it(operator):
 async def test_its_progress_is_shown_step_by_step(slow):
     slow.request("Down")
     await slow.run(3)
-    phases = {each["resource"]: each["phase"] for each in slow.status_of()["steps"]}
-    assert phases == {
+    assert {each["resource"]: each["phase"] for each in slow.status_of()["steps"]} == {
         "Deployment/machine-controller-manager": "Done",
         "Deployment/cluster-autoscaler": "Done",
         "Deployment/kube-controller-manager": "Running",
@@ -316,8 +315,7 @@ async def test_an_unexpected_error_of_a_request_is_reported_and_it_is_looked_at_
 
     monkeypatch.setattr(ShootScaleRequests, "_step", fails_once)
     with capture_logs():  # a rendered traceback would cost a second of real time
-        uid = operator.request("Down")
-        await operator.ended(uid, within=60)
+        await operator.ended(operator.request("Down"), within=60)
     assert operator.told("RunnerFailed")
     assert operator.replicas() == (0, 0, 0)
 
@@ -331,8 +329,7 @@ async def test_an_unexpected_error_of_a_run_ends_it_and_its_request(operator, mo
         return plan(run, dependents)
 
     monkeypatch.setattr(ScalingRun, "_plan", fails_at_the_second_level)
-    uid = operator.request("Down", hold="1m")
-    ended = await operator.ended(uid, within=60)
+    ended = await operator.ended(operator.request("Down", hold="1m"), within=60)
     assert ended.phase is OperationPhase.CANCELLED
     assert "RuntimeError" in ended.message
     assert [each for each in lines if each["event"] == "scaling run failed"]

@@ -31,11 +31,6 @@ async def unserved(request, lab):
     return harness
 
 
-def scaling(harness):
-    found = harness.condition("ScalingSucceeded")
-    return found.status, found.message
-
-
 async def test_all_others_are_protected_and_come_back(unserved):
     await unserved.run(60)
     assert unserved.state() is ShootState.HEALTHY
@@ -53,13 +48,13 @@ async def test_it_fails_once_in_each_run_and_says_why(unserved):
         await unserved.protect()
         await unserved.run(60)
         assert unserved.state() is ShootState.PROTECTED
-        assert scaling(unserved) == ("False", f"{WIDGET}: {NOT_SERVED}")
+        assert unserved.scaling() == ("False", f"{WIDGET}: {NOT_SERVED}")
     await unserved.run(120)
     assert [(each.resource, each.message) for each in unserved.told("ScalingFailed")] == [
         (WIDGET, f"scaling {WIDGET} down failed: {NOT_SERVED}"),
         (WIDGET, f"scaling {WIDGET} up failed: {NOT_SERVED}"),
     ]
-    assert scaling(unserved) == ("False", f"{WIDGET}: {NOT_SERVED}")
+    assert unserved.scaling() == ("False", f"{WIDGET}: {NOT_SERVED}")
 
 
 async def test_no_run_asks_for_it(unserved):
@@ -78,7 +73,7 @@ async def test_it_takes_part_as_soon_as_it_is_served(unserved):
         unserved.fault.lift()
         await unserved.until(lambda: unserved.world.replicas(SHOOT, WIDGET) == 0, within=40)
         await unserved.run(10)
-        assert scaling(unserved)[0] == "True"
+        assert unserved.scaling()[0] == "True"
     await unserved.run(120)
     assert unserved.world.replicas(SHOOT, WIDGET) == 3
     assert unserved.replicas() == (1, 1, 1)

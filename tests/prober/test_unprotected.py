@@ -42,8 +42,7 @@ async def keep_hands_off(operator, how):
         case "Paused":
             await operator.pause(Scope.SCALE_DOWN, seconds=7200)
         case "Held":
-            operation = await operator.scale(UP, force=True, hold=7200)
-            await operator.ended(operation.id)
+            await operator.ended((await operator.scale(UP, force=True, hold=7200)).id)
         case _:
             await ignore(operator, KCM, MCM, CA)
 

@@ -60,8 +60,7 @@ async def test_who_waits_for_the_probers_lease_names_its_holder_for_the_weeder_t
 
 
 async def test_where_nobody_is_known_to_lead_nobody_is_named():
-    found = leaders(Election(), Election(), None)
-    assert found == dict.fromkeys(Loop, (None, None))
+    assert leaders(Election(), Election(), None) == dict.fromkeys(Loop, (None, None))
 
 
 async def test_what_was_known_of_the_weeders_lease_counts_for_nothing_while_the_probers_is_another_ones():

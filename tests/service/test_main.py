@@ -21,10 +21,8 @@ from app.simulation.traffic import Trouble
 from tests.core.kube.server import until
 from tests.service.lives import SERVERS, get
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.blocking,  # the start of a process: files are read before anything else runs
-]
+# the start of a process: files are read before anything else runs
+pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 FREE = [f"--{name.lower()}-bind-addr=127.0.0.1:0" for name in SERVERS]
 QUICK = [

@@ -19,10 +19,8 @@ from app.core.model.workloads import Direction
 from tests.e2e.processes import eventually
 from tests.service.seeded import SHOOTS, seeded
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.blocking,  # a process is started and its files are written before anything else runs
-]
+# a process is started and its files are written before anything else runs
+pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 ANY = None
@@ -36,10 +34,7 @@ CONTRACT: dict[str, tuple[str, dict[str, Any]]] = {
     "dwd_build_info": (GAUGE, {"version": ANY, "python": ANY}),
     "dwd_probers_active": (GAUGE, {}),
     "dwd_shoots": (GAUGE, {"state": set(ShootState)}),
-    "dwd_probes_total": (
-        COUNTER,
-        PROBE | {"result": {"success", "failure", "error", "throttled"}},
-    ),
+    "dwd_probes_total": (COUNTER, PROBE | {"result": {"success", "failure", "error", "throttled"}}),
     "dwd_probe_duration_seconds": (HISTOGRAM, PROBE),
     "dwd_probe_lag_seconds": (HISTOGRAM, {}),
     "dwd_probes_postponed_total": (COUNTER, {}),

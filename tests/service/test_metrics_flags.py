@@ -9,10 +9,8 @@ from app.simulation.identities import API_SERVER
 from tests.e2e.processes import eventually
 from tests.service.seeded import SHOOTS, seeded
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.blocking,  # a process is started and its files are written before anything else runs
-]
+# a process is started and its files are written before anything else runs
+pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 FIRST, SECOND = SHOOTS
 SINCE = "2026-11-20T14:02:11Z"

@@ -14,10 +14,8 @@ from app.core.tasks import SharedLoopDied
 from tests.service.lives import life
 from tests.support.programs import ROOT, ended, printed
 
-pytestmark = [
-    pytest.mark.looptime(False),
-    pytest.mark.blocking,  # the start of a process: files are read before anything else runs
-]
+# the start of a process: files are read before anything else runs
+pytestmark = [pytest.mark.looptime(False), pytest.mark.blocking]
 
 FREE = [f"--{name}-bind-addr=127.0.0.1:0" for name in ("api", "metrics", "health")]
 PROBER_FILE = str(ROOT / "config" / "prober.yaml")

@@ -22,11 +22,7 @@ async def test_in_a_world_where_nothing_happens_nothing_happens(world, shoot, cl
     assert world.journal.writes == ()
 
 
-@pytest.mark.parametrize(
-    ("grace", "lease_duration", "earliest"),
-    [(None, 40, 40), ("20s", 20, 20)],
-    ids=["usual", "short"],
-)
+@pytest.mark.parametrize(("grace", "lease_duration", "earliest"), [(None, 40, 40), ("20s", 20, 20)])
 @in_a_world
 async def test_a_node_is_marked_up_to_ten_seconds_after_its_grace(
     world, clock, grace, lease_duration, earliest
@@ -63,8 +59,7 @@ async def test_a_node_whose_clock_was_set_back_is_marked_because_its_lease_does_
 
 @in_a_world
 async def test_a_node_whose_clock_is_off_for_ever_is_not_marked(world, clock):
-    shoot = world.add_shoot(A, nodes=2)
-    shoot.fleet.of("node-0").clock.step(600)
+    world.add_shoot(A, nodes=2).fleet.of("node-0").clock.step(600)
     await clock.sleep(600)
     assert world.not_ready_nodes(A) == ()
 

@@ -69,8 +69,7 @@ class Lab:
 @simulated()
 async def test_scenes_overlap_each_has_its_own_time(world):
     lab = Lab(
-        world,
-        "- {after: 5s, do: path-cut, for: 30s}\n- {after: 10s, do: api-down, for: 5s}\n",
+        world, "- {after: 5s, do: path-cut, for: 30s}\n- {after: 10s, do: api-down, for: 5s}\n"
     )
     assert await lab.played() == [
         (5, "begins", 1, ("a",)),
@@ -134,8 +133,7 @@ async def test_what_is_cancelled_ends_what_it_has_begun(world):
 @simulated()
 async def test_an_action_that_fails_ends_the_play_with_its_error(world):
     lab = Lab(world, "- {after: 0s, do: kubeconfig-absent, for: 1m}\n")
-    first = lab.worlds[0]
-    first.store.delete(ObjectKey("Secret", A, SECRET_NAME))
+    lab.worlds[0].store.delete(ObjectKey("Secret", A, SECRET_NAME))
     with pytest.raises(ExceptionGroup) as caught:
         await lab.player.play()
     assert isinstance(caught.value.exceptions[0], NotFound)
@@ -158,8 +156,7 @@ async def test_scenes_take_shoots_in_turn_those_in_none_first(world):
 async def test_a_scene_waits_until_a_shoot_is_free_and_takes_fewer_than_it_wants(world):
     scenes = "- {after: 0s, do: path-cut, for: 30s, shoots: 1}\n- {after: 1s, do: path-cut, for: 5s, shoots: 3}\n"
     scenes += "- {after: 1s, do: token-rotated}\n"
-    lab = Lab(world, scenes, shoots=2)
-    assert await lab.played() == [
+    assert await Lab(world, scenes, shoots=2).played() == [
         (0, "begins", 1, ("a",)),
         (1, "begins", 2, ("b",)),
         (6, "ends", 2, ("b",)),
@@ -291,8 +288,7 @@ async def scaled(world):
 
 
 async def errors(world):
-    found = [await fails(world) for _ in range(20)]
-    return ServerFault in found
+    return ServerFault in [await fails(world) for _ in range(20)]
 
 
 SEEN = [

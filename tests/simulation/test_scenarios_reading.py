@@ -84,8 +84,7 @@ def test_a_scenario_may_ask_for_endpoint_mode_and_for_a_canary():
 
 def test_a_mode_that_there_is_none_and_a_canary_that_is_no_switch_are_mistakes():
     head = f"{HEAD}mode: endpoints\ncanary: 1\n"
-    found = mistakes(f"{head}scenes:\n{MINUTE}}}\n")
-    assert found == [
+    assert mistakes(f"{head}scenes:\n{MINUTE}}}\n") == [
         'line 3: mode: must be lease or endpoint, not the string "endpoints"',
         "line 4: canary: must be true or false, not the number 1",
     ]

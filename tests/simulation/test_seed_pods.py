@@ -107,8 +107,7 @@ async def test_the_back_off_is_reset_after_ten_good_minutes_but_the_restarts_sta
     assert the_container(the_pod(world)).waiting is None
     assert world.restarts(A, "client") == restarts + 1
     await clock.sleep(2)
-    found = the_pod(world)
-    due = world.starts_again(A, found.name)
+    due = world.starts_again(A, the_pod(world).name)
     assert due is not None
     assert due - clock.now() == about(9.5)  # 10 s, not 160
 

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import pytest
 
+from app.core.clock import Clock
 from app.core.kube.client import ApiRequest
 from app.core.kube.seed import SeedCluster
 from app.core.kube.seed_api import SeedApi
@@ -54,6 +55,14 @@ class SetTime:
 
     def __call__(self) -> float:
         return self.now
+
+
+class SetClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.clock = Clock(1000.0, lambda: self.seconds)
 
 
 class SetPauses:

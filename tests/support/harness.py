@@ -111,6 +111,11 @@ class Harness(ProcessHarness):
         (found,) = [each for each in self.status().conditions if each.type == kind]
         return found
 
+    def scaling(self) -> tuple[str, str]:
+        """Status and message of ScalingSucceeded."""
+        found = self.condition("ScalingSucceeded")
+        return found.status, found.message
+
     def probes(self, namespace: str = SHOOT) -> list[float]:
         """When each probe ended."""
         return [n.at for n in self.notices if n.kind == "Look" and n.namespace == namespace]

@@ -42,7 +42,6 @@ def test_what_an_answer_means(error, expected):
 def test_what_was_not_done_yet_is_asked_for_again_and_counts_if_it_may_have_been(
     error, status, counts, pause
 ):
-    found = answer(error("later", status=status, retry_after=pause))
-    assert found == DeletionAnswer(
+    assert answer(error("later", status=status, retry_after=pause)) == DeletionAnswer(
         DeletionResult.ERROR, counts=counts, again=True, retry_after=pause
     )

@@ -34,8 +34,7 @@ async def test_when_a_pod_behind_it_is_ready_for_long_no_other_is_read(lab):
 
 async def test_a_gap_does_not_take_the_place_of_a_question_that_waits(lab):
     """It was asked about a longer time."""
-    world = await came_back(lab)
-    harness = lab.weeder(world)
+    harness = lab.weeder(await came_back(lab))
     await harness.run(5)
     found: list[Question] = []
     check = ReadySince(harness.environment, lambda question, _: found.append(question))

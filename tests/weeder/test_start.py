@@ -29,8 +29,7 @@ async def came_back(lab):
 async def test_a_service_that_became_ready_just_before_the_start_is_weeded_for_the_remaining_time(
     lab,
 ):
-    world = await came_back(lab)
-    harness = lab.weeder(world)
+    harness = lab.weeder(await came_back(lab))
     await harness.run(2)
     assert len(harness.names()) == 1
     begun = harness.recovery()
@@ -80,8 +79,7 @@ async def test_a_read_that_goes_on_failing_is_tried_a_few_times_and_given_up(lab
 
 
 async def test_a_pod_that_is_gone_by_then_tells_nothing(lab):
-    world = await came_back(lab)
-    harness = lab.weeder(world)
+    harness = lab.weeder(await came_back(lab))
     gone: list[str] = []
     original = harness.seed.read_pod
 
@@ -124,8 +122,7 @@ async def test_a_standby_that_saw_a_service_come_back_need_not_ask_since_when(la
 
 
 async def test_a_service_that_is_lost_while_its_pods_are_read_is_left_alone(lab):
-    world = await came_back(lab)
-    harness = lab.weeder(world)
+    harness = lab.weeder(await came_back(lab))
     original = harness.seed.read_pod
 
     async def answer_late(namespace, name):

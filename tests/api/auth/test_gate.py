@@ -21,12 +21,18 @@ async def inside(scope, receive, send):
     await PlainTextResponse("inside")(scope, receive, send)
 
 
-def pair_files(folder):
+def files_in(folder):
+    """Tokens, certificate and key."""
     certificate, key = folder / "tls.crt", folder / "tls.key"
     certificate.write_bytes(PAIR.certificate)
     key.write_bytes(PAIR.key)
     key.chmod(0o600)
-    return certificate, key
+    return token_file(folder), certificate, key
+
+
+async def gate_on(tokens, certificate, key):
+    pair = (f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}")
+    return await gate_of("--auth-mode=token", f"--auth-token-file={tokens}", *pair)
 
 
 def off(metrics: Metrics, feature: str) -> float | None:
@@ -60,25 +66,15 @@ async def test_a_seed_that_nobody_can_ask_is_one_too():
 
 @pytest.mark.parametrize("missing", ["token", "certificate", "key"])
 async def test_a_file_that_is_wrong_at_the_start_is_an_error(tmp_path, missing):
-    tokens, (certificate, key) = token_file(tmp_path), pair_files(tmp_path)
+    tokens, certificate, key = files_in(tmp_path)
     {"token": tokens, "certificate": certificate, "key": key}[missing].write_text("junk")
     with pytest.raises(ConfigurationError):
-        await gate_of(
-            "--auth-mode=token",
-            f"--auth-token-file={tokens}",
-            f"--tls-cert-file={certificate}",
-            f"--tls-private-key-file={key}",
-        )
+        await gate_on(tokens, certificate, key)
 
 
 async def test_a_file_that_becomes_wrong_is_a_trouble_and_no_feature_is_off(tmp_path):
-    tokens, (certificate, key) = token_file(tmp_path), pair_files(tmp_path)
-    gate = await gate_of(
-        "--auth-mode=token",
-        f"--auth-token-file={tokens}",
-        f"--tls-cert-file={certificate}",
-        f"--tls-private-key-file={key}",
-    )
+    tokens, certificate, key = files_in(tmp_path)
+    gate = await gate_on(tokens, certificate, key)
     assert gate.tls is not None
     tokens.write_text("junk")
     key.chmod(0o644)

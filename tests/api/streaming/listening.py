@@ -133,11 +133,7 @@ class Harness:
         streams = EventStreams(given, clock, random.Random(seed), metrics, most_each)
         # Clients say by themselves who they are.
         app = application(
-            given,
-            now=clock.now,
-            metrics=metrics,
-            streams=streams,
-            authentication=lambda app: app,
+            given, now=clock.now, metrics=metrics, streams=streams, authentication=lambda app: app
         )
         harness = cls(given, streams, app, clock, tasks, metrics)
         if start:

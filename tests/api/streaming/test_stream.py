@@ -114,8 +114,7 @@ async def test_an_unknown_id_gets_a_gap_and_everything_as_it_is_now_then_what_ch
 
 
 async def test_a_snapshot_that_broke_off_is_not_taken_for_a_whole_one(harness):
-    client = await harness.listen(last_id="deadbeef-3")
-    *inside, end = client.arrived
+    *inside, end = (await harness.listen(last_id="deadbeef-3")).arrived
     assert [each.id for each in inside] == [None] * len(inside), "whoever loses it begins anew"
     assert end.name == "snapshot-end"
     assert end.id is not None
@@ -153,8 +152,7 @@ async def test_a_snapshot_has_nothing_that_is_over(
     del shoots.known[NAMESPACE]
     harness.note(NoticeKind.LIFECYCLE, NAMESPACE)
     await harness.run(2)
-    client = await harness.listen(last_id="x")
-    assert client.names == ["gap", "snapshot-end"]
+    assert (await harness.listen(last_id="x")).names == ["gap", "snapshot-end"]
 
 
 # What keeps it open.

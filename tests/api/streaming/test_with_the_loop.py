@@ -14,8 +14,7 @@ from tests.support.harness import Lab
 async def loop(tasks, clock):
     """A prober, and the streams that tell of it."""
     lab = Lab(tasks, clock)
-    world = lab.with_shoot()
-    prober = lab.prober(world)
+    prober = lab.prober(lab.with_shoot())
     environment, overrides = prober.environment, prober.environment.overrides
     view = ProberView(
         prober.prober.registry,

@@ -201,9 +201,7 @@ def test_where_nothing_safe_is_configured_the_api_is_for_this_machine_and_that_i
 
 @pytest.mark.parametrize("mode", [KUBERNETES, TOKEN], ids=["kubernetes", "token"])
 @pytest.mark.parametrize("way", [TLS, PLAIN], ids=["tls", "plain"])
-@pytest.mark.parametrize(
-    ("where", "expected"), [((), EVERYWHERE), (ELSEWHERE, ADDRESS)], ids=["default", "given"]
-)
+@pytest.mark.parametrize(("where", "expected"), [((), EVERYWHERE), (ELSEWHERE, ADDRESS)])
 def test_a_safe_way_makes_the_api_reachable(mode, way, where, expected):
     found = settings(*mode, *way, *where).exposure
     assert found == Exposure(AuthMode(mode[0].partition("=")[2]), expected, tls=way is TLS)

@@ -108,10 +108,7 @@ REQUIREMENT = {"key": "role", "operator": "Exists", "value": "a"}
     ("selector", "mistake"),
     [
         ({"matchLabel": {"role": "a"}}, ("line 4", "matchLabel", "matchLabels")),
-        (
-            {"matchExpressions": [REQUIREMENT]},
-            ("line 7", "matchExpressions[0].value", "values"),
-        ),
+        ({"matchExpressions": [REQUIREMENT]}, ("line 7", "matchExpressions[0].value", "values")),
     ],
     ids=["of a selector", "of a requirement"],
 )

@@ -209,8 +209,7 @@ async def test_commands_that_hang_leave_places_to_other_namespaces():
 
 
 async def test_a_command_that_waited_long_for_its_turn_and_is_late_has_not_failed():
-    door = Door(3600.0)
-    handlers = made(door, commands=100)
+    handlers = made(Door(3600.0), commands=100)
     found = await many(handlers, 14, timeout=1)
     await handlers.close()
     assert [each.outcome for each in found[:10]] == [FAILURE] * 10
@@ -218,8 +217,7 @@ async def test_a_command_that_waited_long_for_its_turn_and_is_late_has_not_faile
 
 
 async def test_more_than_there_is_a_pace_for_are_not_run_and_take_no_turn():
-    door = Door(WELL)
-    handlers = made(door, commands=100)
+    handlers = made(Door(WELL), commands=100)
     found = await many(handlers, 60, timeout=1.05)
     assert sum(each.outcome is ERROR for each in found) == 40
     assert "10 commands a second" in found[-1].message

@@ -29,8 +29,7 @@ def test_a_status_is_what_the_library_reads(number):
 
 
 def test_its_words_are_those_of_the_library():
-    names = health_pb2.HealthCheckResponse.ServingStatus.keys()
-    assert list(grpc.STATUSES) == names
+    assert list(grpc.STATUSES) == health_pb2.HealthCheckResponse.ServingStatus.keys()
     assert grpc.STATUSES[grpc.SERVING] == "SERVING"
 
 

@@ -9,17 +9,8 @@ from typing import Any
 
 import pytest
 
+from app.core import errors
 from app.core.clock import Clock
-from app.core.errors import (
-    BadAnswer,
-    CertificateUntrusted,
-    ClusterError,
-    Forbidden,
-    LimitExceeded,
-    ServerFault,
-    Throttled,
-    Unreachable,
-)
 from app.core.fair_queue import Consumer
 from app.core.kube import kubeconfig
 from app.core.kube.client import ApiClient, ApiRequest, ResponseLimits
@@ -102,7 +93,7 @@ async def test_a_server_that_makes_up_statuses_makes_no_series_with_them():
 
     async with serving(answers) as server, channel_to(server) as channel:
         for _ in range(7):
-            with pytest.raises(ClusterError):
+            with pytest.raises(errors.ClusterError):
                 await ask(channel)
     labels = {"host": "shoot", "method": "GET"}
     found = {
@@ -168,15 +159,20 @@ PAGE, BOMB = b"<html><script>planted</script></html>", gzip.compress(b"0" * 10_0
 REFUSED = "list leases in kube-node-lease: 403 (Forbidden)"
 EXPLAINED = "503 (ServerFault): etcd is slow [31m"
 FAILURES: dict[str, Any] = {
-    "a redirect, which is not followed": (away, {}, BadAnswer, "redirect"),
-    "a page, which is not quoted": (says(PAGE), {}, BadAnswer, "decoded"),
-    "a bomb": (says(BOMB, Content_Encoding="gzip"), {}, BadAnswer, "compressed"),
-    "half an answer": (cut, {}, (BadAnswer, Unreachable), None),
-    "a refusal of a shoot, which is not quoted": (no, {}, Forbidden, f"^{re.escape(REFUSED)}$"),
-    "one of the seed, which is": (ill, {"trusted": True}, ServerFault, re.escape(EXPLAINED)),
-    "another authority": (ok, {"ca": Authority.create()}, CertificateUntrusted, None),
+    "a redirect, which is not followed": (away, {}, errors.BadAnswer, "redirect"),
+    "a page, which is not quoted": (says(PAGE), {}, errors.BadAnswer, "decoded"),
+    "a bomb": (says(BOMB, Content_Encoding="gzip"), {}, errors.BadAnswer, "compressed"),
+    "half an answer": (cut, {}, (errors.BadAnswer, errors.Unreachable), None),
+    "a refusal of a shoot, which is not quoted": (
+        no,
+        {},
+        errors.Forbidden,
+        f"^{re.escape(REFUSED)}$",
+    ),
+    "one of the seed, which is": (ill, {"trusted": True}, errors.ServerFault, re.escape(EXPLAINED)),
+    "another authority": (ok, {"ca": Authority.create()}, errors.CertificateUntrusted, None),
     **{
-        f"no version: {body!r}": (says(body), {}, BadAnswer, None)
+        f"no version: {body!r}": (says(body), {}, errors.BadAnswer, None)
         for body in (
             b"",
             b"null",
@@ -257,7 +253,7 @@ async def test_an_answer_beyond_a_limit_is_cut_off_and_counted_and_its_connectio
     handler, limit, within
 ):
     async with serving(handler) as server, channel_to(server) as channel:
-        with pytest.raises(LimitExceeded) as caught:
+        with pytest.raises(errors.LimitExceeded) as caught:
             await ask(channel, within=within)
         assert caught.value.limit == limit
         assert str(ASKED) in str(caught.value)
@@ -282,7 +278,7 @@ async def is_given_up_in_its_midst(asked):
 @pytest.mark.parametrize("handler", [is_not_read_to_its_end, is_given_up_in_its_midst])
 async def test_where_an_answer_is_left_over_or_due_the_next_question_is_asked_elsewhere(handler):
     async with serving(handler) as server, channel_to(server) as channel:
-        with suppress(TimeoutError, ClusterError):
+        with suppress(TimeoutError, errors.ClusterError):
             async with asyncio.timeout(0.2):
                 await ask(channel)
         await asyncio.sleep(0.2)
@@ -304,7 +300,7 @@ async def test_what_decoding_takes_is_charged():
 
 async def test_a_silent_server_costs_its_time_limit_once():
     async with serving(Asked.hang) as server, channel_to(server) as channel:
-        with pytest.raises(Unreachable):
+        with pytest.raises(errors.Unreachable):
             await ask(channel)
         assert len(server.asked) == 1  # the connection was new: that was the second chance already
     assert (
@@ -358,7 +354,7 @@ async def test_the_second_attempt_stays_within_the_time_of_both():
         len_asked = lambda: len(server.asked)  # noqa: E731 - the server is known only now
         await ask(channel)
         before = asyncio.get_running_loop().time()
-        with pytest.raises(Unreachable):
+        with pytest.raises(errors.Unreachable):
             await ask(channel, within=0.4)
         assert asyncio.get_running_loop().time() - before < 0.6
 
@@ -368,7 +364,7 @@ async def test_the_second_attempt_stays_within_the_time_of_both():
 async def test_a_request_that_changes_something_is_never_repeated(handler, method):
     async with serving(handler) as server, channel_to(server) as channel:
         await ask(channel)
-        with pytest.raises(Unreachable):
+        with pytest.raises(errors.Unreachable):
             await channel.call(get(method=method, body={}), shoot_objects.version, TOKEN)
         assert len(server.asked) == 2
 
@@ -382,7 +378,7 @@ async def test_a_server_that_does_not_end_a_connection_does_not_keep_it_open(new
 
     writers: list[asyncio.StreamWriter] = []
     async with serving(deaf) as server, channel_to(server) as channel:
-        with pytest.raises(Unreachable):
+        with pytest.raises(errors.Unreachable):
             await channel.call(get(0.3), shoot_objects.version, TOKEN, new_connection=new)
         await until(lambda: is_ended(writers[0]))
 
@@ -438,7 +434,7 @@ def everything_in(error):
 @pytest.mark.parametrize("handler", BROKEN.values(), ids=BROKEN)
 async def test_no_error_and_nothing_that_it_came_from_has_the_token(handler, way):
     async with serving(handler) as server, channel_to(server) as channel:
-        with pytest.raises(ClusterError) as caught:
+        with pytest.raises(errors.ClusterError) as caught:
             await way(channel)
         assert "/stolen" not in str(server.paths()), "no redirect is followed"
     assert [each for each in everything_in(caught.value) if TOKEN in each] == []
@@ -448,7 +444,7 @@ async def test_no_error_and_nothing_that_it_came_from_has_the_token(handler, way
 async def test_a_server_whose_certificate_is_for_another_name_is_not_asked(way):
     context = server_context(AUTHORITY.server(["elsewhere.example"]))
     async with serving(ok, context) as server, channel_to(server) as channel:
-        with pytest.raises(CertificateUntrusted, match=r"not valid for '127\.0\.0\.1'"):
+        with pytest.raises(errors.CertificateUntrusted, match=r"not valid for '127\.0\.0\.1'"):
             await way(channel)
         assert server.asked == []
 
@@ -459,7 +455,7 @@ async def test_a_429_brings_its_pause_and_is_counted(way):
         await asked.answer(b"", 429, {"Retry-After": "7"})
 
     async with serving(busy) as server, channel_to(server) as channel:
-        with pytest.raises(Throttled) as caught:
+        with pytest.raises(errors.Throttled) as caught:
             await way(channel)
     assert caught.value.retry_after == 7.0
     assert counted(channel, "dwd_throttled_requests_total", host="shoot") == 1
@@ -481,7 +477,7 @@ async def test_where_nobody_listens_or_plain_http_is_spoken_it_is_unreachable(li
     if not listens:
         listener.close()
     async with channel_to(where) as channel:
-        with pytest.raises(Unreachable, match=says):
+        with pytest.raises(errors.Unreachable, match=says):
             await ask(channel)
     listener.close()
 

@@ -535,10 +535,7 @@ def test_a_status_is_written_as_it_is_read():
     raw = custom("ScaleRequest", {"direction": "Up", "reason": "r", "hold": "1h30m"}, STATUS)
     found = codec.scale_request(raw)
     assert (found.phase, found.spec.hold, found.open) == (OperationPhase.DONE, 5_400, False)
-    assert codec.scale_status(found) == {
-        **STATUS,
-        "steps": [{**STEP, "message": ""}],
-    }
+    assert codec.scale_status(found) == {**STATUS, "steps": [{**STEP, "message": ""}]}
 
 
 @pytest.mark.parametrize(

@@ -271,8 +271,7 @@ def test_a_phase_that_nobody_knows_is_none(phase, kept):
 
 @pytest.mark.parametrize("stamp", [SINCE, "soon"])
 def test_a_pod_with_a_deletion_timestamp_is_being_deleted(stamp):
-    meta = {"name": "p", "deletionTimestamp": stamp}
-    assert probed(pod_with(metadata=meta)).deleting
+    assert probed(pod_with(metadata={"name": "p", "deletionTimestamp": stamp})).deleting
     assert not probed(pod_with(metadata={"name": "p", "deletionTimestamp": None})).deleting
 
 

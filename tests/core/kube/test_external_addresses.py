@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import AddressForbidden, CredentialRefused
-from app.core.kube.kubeconfig import (
-    ExternalServerPolicy,
-    ServerPolicy,
-    is_forbidden,
-    is_literal,
-)
+from app.core.kube.kubeconfig import ExternalServerPolicy, ServerPolicy, is_forbidden, is_literal
 from tests.core.kube.test_kubeconfig import config, parse, refusal
 
 ANY = ExternalServerPolicy()

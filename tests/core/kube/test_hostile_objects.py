@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-import structlog
 
 from app.core.clock import Clock
 from app.core.errors import LimitExceeded, ServerFault, Throttled
@@ -137,14 +136,8 @@ def source(request):
     return request.param
 
 
-@pytest.fixture
-def warned():
-    with structlog.testing.capture_logs() as logs:
-        yield logs
-
-
-def named(warned, event):
-    return [entry["name"] for entry in warned if entry["event"] == event]
+def named(lines, event):
+    return [entry["name"] for entry in lines if entry["event"] == event]
 
 
 # Nested too deeply. How deep the decoder goes depends on the version of Python: 950 levels, 10,000
@@ -155,7 +148,7 @@ TOO_DEEP = 1_000_000
 @pytest.mark.parametrize("deep_in", ["object", "metadata"])
 @pytest.mark.parametrize("levels", [940, 965, 990, 1_500, TOO_DEEP])
 async def test_a_deep_object_in_a_list_is_named_and_read_as_all_others(
-    source, warned, levels, deep_in
+    source, lines, levels, deep_in
 ):
     hostile = thing("b", 2, nested(levels), deep_in)
     async with Watcher(Server(source, thing("a"), hostile, thing("c", 3))) as watcher:
@@ -163,13 +156,13 @@ async def test_a_deep_object_in_a_list_is_named_and_read_as_all_others(
         assert watcher.reflector.trouble is None
         assert watcher.position == "50"
     if levels == TOO_DEEP:
-        assert named(warned, CUT_SHORT) == ["b"]
-    assert not named(warned, UNDECODABLE)
+        assert named(lines, CUT_SHORT) == ["b"]
+    assert not named(lines, UNDECODABLE)
 
 
 @pytest.mark.parametrize("levels", [940, 965, 990, TOO_DEEP])
 async def test_a_deep_object_in_a_watch_is_named_and_the_watch_goes_on_behind_it(
-    source, warned, levels
+    source, lines, levels
 ):
     async with Watcher(Server(source, thing("a"))) as watcher:
         await watcher.happens("MODIFIED", thing("a", 60, nested(levels)))
@@ -181,8 +174,8 @@ async def test_a_deep_object_in_a_watch_is_named_and_the_watch_goes_on_behind_it
         assert len(watcher.server.asked) == 2, "one list, and one watch that goes on"
         assert watcher.reflector.version == "63"
     if levels == TOO_DEEP:
-        assert named(warned, CUT_SHORT) == ["a", "b"]
-    assert not named(warned, UNDECODABLE)
+        assert named(lines, CUT_SHORT) == ["a", "b"]
+    assert not named(lines, UNDECODABLE)
 
 
 async def test_what_is_read_of_a_deep_cluster_is_what_it_says_now():
@@ -195,11 +188,11 @@ async def test_what_is_read_of_a_deep_cluster_is_what_it_says_now():
         assert watcher.reflector.of("")[NS].shoot.hibernation_enabled
 
 
-async def test_a_deep_object_is_named_once_for_each_of_its_versions(warned):
+async def test_a_deep_object_is_named_once_for_each_of_its_versions(lines):
     async with Watcher(Server(SOURCES["clusters"], thing("a", 1, nested(TOO_DEEP)))) as watcher:
         for version in (60, 60, 61):
             await watcher.happens("MODIFIED", thing("a", version, nested(TOO_DEEP)))
-    assert named(warned, CUT_SHORT) == ["a", "a", "a"]
+    assert named(lines, CUT_SHORT) == ["a", "a", "a"]
 
 
 # Too long.
@@ -217,7 +210,7 @@ def long(name, share, version=1):
     return thing(name, version, f'"{"x" * int(share * MOST)}"')
 
 
-async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects(source, warned):
+async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects(source, lines):
     server = Server(small(source), *(long(f"o{n:02}", 0.09) for n in range(60)))
     async with Watcher(server) as watcher:
         assert len(watcher.names) == 60
@@ -225,7 +218,7 @@ async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects(sou
         assert server.limits()[0] == source.page
         assert max(server.limits()[4:]) < 12
         assert server.sent < 2 * 60 * 0.09 * MOST
-    assert not warned
+    assert not lines
 
 
 async def test_the_pages_become_longer_again_after_those_that_weigh_much():
@@ -240,7 +233,7 @@ async def test_the_pages_become_longer_again_after_those_that_weigh_much():
 
 @pytest.mark.parametrize("place", range(3))
 async def test_what_is_too_long_even_alone_is_named_and_keeps_its_last_good_record(
-    source, warned, place
+    source, lines, place
 ):
     objects = [thing("a", 7), thing("b", 7), thing("c", 7)]
     server = Server(small(source), *objects)
@@ -254,15 +247,15 @@ async def test_what_is_too_long_even_alone_is_named_and_keeps_its_last_good_reco
         assert watcher.reflector.of("")["abc"[place]] is before["abc"[place]]
         assert watcher.reflector.trouble is None
         assert watcher.position == "50"
-    assert named(warned, UNDECODABLE) == ["abc"[place]]
-    assert "more than" in next(e["error"] for e in warned if e["event"] == UNDECODABLE)
+    assert named(lines, UNDECODABLE) == ["abc"[place]]
+    assert "more than" in next(e["error"] for e in lines if e["event"] == UNDECODABLE)
 
 
-async def test_what_was_never_read_and_is_too_long_is_absent_and_named(source, warned):
+async def test_what_was_never_read_and_is_too_long_is_absent_and_named(source, lines):
     async with Watcher(Server(small(source), thing("a"), long("b", 1))) as watcher:
         assert watcher.names == ["a"]
         assert watcher.reflector.state.synced
-    assert named(warned, UNDECODABLE) == ["b"]
+    assert named(lines, UNDECODABLE) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -322,11 +315,11 @@ MANY = {
 
 @pytest.mark.parametrize(("source", "path", "item"), MANY.values(), ids=MANY)
 async def test_of_what_has_more_than_a_thousand_of_anything_the_last_good_record_stays(
-    source, path, item, warned
+    source, path, item, lines
 ):
     async with Watcher(Server(source, thing(NS))) as watcher:
         before = watcher.reflector.of("")[NS]
         await watcher.happens("MODIFIED", many(path, item))
         found = watcher.reflector.of("")[NS]
         assert found is before or isinstance(found.shoot, Undecodable)
-    assert named(warned, UNDECODABLE) == [NS]
+    assert named(lines, UNDECODABLE) == [NS]

@@ -288,8 +288,7 @@ def test_a_bundle_that_openssl_refuses_is_refused():
 
 
 def test_a_key_that_is_encrypted_or_of_another_certificate_is_refused_without_asking_anybody():
-    key = s.load_pem_private_key(PAIR.key, None)
-    locked = key.private_bytes(
+    locked = s.load_pem_private_key(PAIR.key, None).private_bytes(
         s.Encoding.PEM, s.PrivateFormat.PKCS8, s.BestAvailableEncryption(b"x")
     )
     for wrong in (locked, AUTHORITY.client("x").key):

@@ -45,12 +45,7 @@ async def pods_on(script, selector: LabelSelector | None = SELECTOR):
 
 
 @pytest.mark.parametrize(
-    ("selector", "chosen"),
-    [
-        (SELECTOR, {"labelSelector": str(SELECTOR)}),
-        (ALL, {}),
-        (None, {}),
-    ],
+    ("selector", "chosen"), [(SELECTOR, {"labelSelector": str(SELECTOR)}), (ALL, {}), (None, {})]
 )
 async def test_the_server_selects_the_pods_of_this_namespace_alone(selector, chosen):
     script = watched([FOREVER])

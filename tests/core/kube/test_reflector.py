@@ -525,8 +525,7 @@ async def test_an_outage_makes_nothing_available_that_was_denied_before():
 
 @pytest.mark.parametrize("denial", [NOT_SERVED, FORBIDDEN])
 async def test_what_was_listed_once_stays_available(denial):
-    lists = [page(secret("a", 1)), denial]
-    async with watching(lists, [Expired("410")]) as watcher:
+    async with watching([page(secret("a", 1)), denial], [Expired("410")]) as watcher:
         await asyncio.sleep(300)
         assert watcher.reflector.unavailable is None
         assert watcher.reflector.state.synced

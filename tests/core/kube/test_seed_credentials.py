@@ -10,30 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from app.core.clock import Clock, stopwatch
+from app.core.clock import stopwatch
 from app.core.errors import ConfigurationError
 from app.core.kube import seed_api
 from app.core.kube.seed_api import FileCredentials
 from tests.core.kube.server import AUTHORITY, until
 from tests.core.kube.test_kubeconfig import CERT, KEY, config
 from tests.support.certs import Authority
+from tests.support.doubles import SetClock
 
 # the files are read in a thread, which virtual time does not wait for
 pytestmark = pytest.mark.looptime(False)
 
-blocking = (
-    pytest.mark.blocking
-)  # kubernetes_asyncio reads its file in an event loop of its own, in a thread
+# kubernetes_asyncio reads its file in an event loop of its own, in a thread
+blocking = pytest.mark.blocking
 
 ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-
-
-class Time:
-    """A clock that a test moves."""
-
-    def __init__(self):
-        self.seconds = 0.0
-        self.clock = Clock(1000.0, lambda: self.seconds)
 
 
 @pytest.fixture
@@ -48,13 +40,13 @@ def folder(tmp_path):
 )
 async def test_the_mounted_service_account_is_used(folder, host, origin):
     environ = ENVIRON | {"KUBERNETES_SERVICE_HOST": host}
-    identity = await (await FileCredentials.in_cluster(Time().clock, environ, folder)).current()
+    identity = await (await FileCredentials.in_cluster(SetClock().clock, environ, folder)).current()
     assert (identity.origin, identity.token) == (origin, "t1")
     assert "t1" not in repr(identity)
 
 
 async def test_a_token_that_rotates_is_read_again_within_a_minute(folder):
-    time = Time()
+    time = SetClock()
     credentials = await FileCredentials.in_cluster(time.clock, ENVIRON, folder)
     before = await credentials.current()
     (folder / "token").write_text("t2\n")
@@ -78,7 +70,7 @@ async def test_a_token_that_rotates_is_read_again_within_a_minute(folder):
     ],
 )
 async def test_a_file_that_is_none_leaves_the_last_good_ones(folder, file, content, warned, lines):
-    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(SetClock().clock, ENVIRON, folder)
     before = await credentials.current()
     if content is None:
         (folder / file).unlink()
@@ -94,7 +86,7 @@ async def test_reading_that_hangs_holds_up_one_caller_a_minute_and_not_for_long(
     folder, monkeypatch
 ):
     monkeypatch.setattr(seed_api, "_READ_WITHIN", 0.2)
-    time, free = Time(), threading.Event()
+    time, free = SetClock(), threading.Event()
     found = await FileCredentials.in_cluster(time.clock, ENVIRON, folder)
     read, readings = found._read, []
 
@@ -120,7 +112,7 @@ async def test_reading_that_hangs_holds_up_one_caller_a_minute_and_not_for_long(
 
 
 async def test_what_a_cancelled_caller_had_read_is_not_lost(folder):
-    time = Time()
+    time = SetClock()
     found = await FileCredentials.in_cluster(time.clock, ENVIRON, folder)
     (folder / "token").write_text("t2")
     time.seconds = 61
@@ -131,7 +123,7 @@ async def test_what_a_cancelled_caller_had_read_is_not_lost(folder):
 
 
 async def test_a_ca_that_rotates_makes_a_new_context(folder):
-    credentials = await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
+    credentials = await FileCredentials.in_cluster(SetClock().clock, ENVIRON, folder)
     before = await credentials.current()
     (folder / "ca.crt").write_bytes(Authority.create().pem)
     await credentials.refresh()
@@ -140,7 +132,7 @@ async def test_a_ca_that_rotates_makes_a_new_context(folder):
 
 async def test_what_stands_between_the_certificates_of_a_ca_is_not_read(folder):
     (folder / "ca.crt").write_bytes("# Főtanúsítvány\n".encode() + AUTHORITY.pem)
-    identity = await (await FileCredentials.in_cluster(Time().clock, ENVIRON, folder)).current()
+    identity = await (await FileCredentials.in_cluster(SetClock().clock, ENVIRON, folder)).current()
     assert len(identity.context.get_ca_certs()) == 1
 
 
@@ -152,7 +144,7 @@ async def mistake_of(credentials):
 
 @pytest.mark.parametrize("environ", [{}, {"KUBERNETES_SERVICE_HOST": "x"}])
 async def test_outside_a_cluster_a_kubeconfig_is_asked_for(folder, environ):
-    assert await mistake_of(FileCredentials.in_cluster(Time().clock, environ, folder)) == (
+    assert await mistake_of(FileCredentials.in_cluster(SetClock().clock, environ, folder)) == (
         "environment: KUBERNETES_SERVICE_HOST: is not set, and there is no --kubeconfig"
     )
 
@@ -173,7 +165,7 @@ async def test_a_service_account_that_cannot_be_used_is_a_mistake(folder, file, 
         (folder / file).unlink()
     else:
         (folder / file).write_bytes(content)
-    credentials = FileCredentials.in_cluster(Time().clock, ENVIRON, folder)
+    credentials = FileCredentials.in_cluster(SetClock().clock, ENVIRON, folder)
     assert await mistake_of(credentials) == f"{folder}{message}"
 
 
@@ -186,7 +178,7 @@ def kubeconfig(path, *, token="t1", user=None, cluster=None):  # noqa: S107 - no
 @blocking
 async def test_the_operators_kubeconfig_is_read_by_kubernetes_asyncio(tmp_path):
     path = kubeconfig(tmp_path / "config")
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
     before = await credentials.current()
     assert (before.origin, before.token) == ("https://127.0.0.1:6443", "t1")
     assert before.context.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -232,7 +224,7 @@ async def test_a_client_certificate_that_is_renewed_leaves_nothing_behind(
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     path = kubeconfig(tmp_path / "config", user=user(OURS))
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
     before = await credentials.current()
     assert before.token is None
     descriptors = opened()
@@ -248,7 +240,7 @@ async def test_a_client_certificate_that_is_renewed_leaves_nothing_behind(
 async def test_a_token_file_goes_before_the_token_as_for_kubectl(tmp_path):
     (tmp_path / "token").write_text("new")
     path = kubeconfig(tmp_path / "config", user={"token": "stale", "tokenFile": "token"})
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
     assert (await credentials.current()).token == "new"
 
 
@@ -263,7 +255,7 @@ async def test_a_token_file_goes_before_the_token_as_for_kubectl(tmp_path):
 )
 async def test_a_kubeconfig_that_is_spoilt_later_leaves_the_last_good_one(tmp_path, spoilt):
     path = kubeconfig(tmp_path / "config")
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
     before = await credentials.current()
     kubeconfig(path, **spoilt)
     await credentials.refresh()
@@ -293,7 +285,7 @@ def files_of(folder, *, ca=AUTHORITY.pem, pair=OURS):
     ],
 )
 async def test_a_certificate_that_rotates_in_a_file_of_its_own_is_used(tmp_path, rotated):
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, files_of(tmp_path))
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, files_of(tmp_path))
     before = await credentials.current()
     await credentials.refresh()
     assert (await credentials.current()).context is before.context, "nothing has changed"
@@ -304,7 +296,7 @@ async def test_a_certificate_that_rotates_in_a_file_of_its_own_is_used(tmp_path,
 
 @blocking
 async def test_files_that_are_still_being_written_leave_the_last_good_ones(tmp_path):
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, files_of(tmp_path))
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, files_of(tmp_path))
     before, after = await credentials.current(), AUTHORITY.client("one")
     (tmp_path / "ca").write_bytes(b"")
     await credentials.refresh()
@@ -323,7 +315,7 @@ async def test_a_token_file_that_is_just_being_written_leaves_the_last_token(tmp
     token = tmp_path / "token"
     token.write_text("t1\n")
     path = kubeconfig(tmp_path / "config", user={"tokenFile": str(token)})
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
     for content, known in (("", "t1"), ("\n", "t1"), ("t2\n", "t2")):
         token.write_text(content)
         await credentials.refresh()
@@ -333,7 +325,7 @@ async def test_a_token_file_that_is_just_being_written_leaves_the_last_token(tmp
 @blocking
 async def test_a_certificate_in_place_of_the_token_ends_the_token(tmp_path):
     path = kubeconfig(tmp_path / "config")
-    credentials = await FileCredentials.of_kubeconfig(Time().clock, path)
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
     kubeconfig(path, user={"client-certificate-data": CERT, "client-key-data": KEY})
     await credentials.refresh()
     assert (await credentials.current()).token is None
@@ -369,5 +361,5 @@ async def test_a_kubeconfig_that_cannot_be_used_is_a_mistake_that_names_the_file
     path = tmp_path / "config"
     if content is not None:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
-    found = await mistake_of(FileCredentials.of_kubeconfig(Time().clock, path))
+    found = await mistake_of(FileCredentials.of_kubeconfig(SetClock().clock, path))
     assert found.startswith(f"{path}: {message}")

@@ -53,8 +53,7 @@ async def connecting(policy=LOCAL, **more):
 
 
 def lease(number):
-    now = datetime.now(UTC).isoformat()
-    spec = {"renewTime": now, "leaseDurationSeconds": 40}
+    spec = {"renewTime": datetime.now(UTC).isoformat(), "leaseDurationSeconds": 40}
     return {"metadata": {"name": f"n{number}"}, "spec": spec}
 
 

@@ -20,8 +20,7 @@ async def takers(queue, clock, number):
 
 
 async def test_a_burst_is_let_through_and_then_one_at_a_time_in_the_order_of_arrival(clock):
-    queue = TokenQueue(5.0, 3, clock)
-    got = await takers(queue, clock, 6)
+    got = await takers(TokenQueue(5.0, 3, clock), clock, 6)
     assert got == pytest.approx([0, 0, 0, 0.2, 0.4, 0.6], abs=0.005)
 
 
@@ -48,7 +47,6 @@ async def test_it_holds_what_nobody_waits_for(clock):
 
 @pytest.mark.parametrize("rate", [0.3, 3.0, 7.0, 200.0, 1e6 / 3])
 async def test_a_token_that_is_missing_by_a_rounding_error_comes_all_the_same(clock, rate):
-    queue = TokenQueue(rate, 2, clock)
-    got = await takers(queue, clock, 40)
+    got = await takers(TokenQueue(rate, 2, clock), clock, 40)
     assert got == sorted(got)
     assert got[-1] == pytest.approx(38 / rate, abs=0.05 + 0.01 / rate)

@@ -97,11 +97,7 @@ async def test_a_deletion_never_meets_a_kept_connection_that_has_died():
 
 @pytest.mark.parametrize(
     ("answer", "found"),
-    [
-        (listed("Pod", pod("a", 1)), True),
-        (listed("Pod"), False),
-        (listed("Pod", more="x"), True),
-    ],
+    [(listed("Pod", pod("a", 1)), True), (listed("Pod"), False), (listed("Pod", more="x"), True)],
 )
 async def test_whether_any_pod_matches_takes_one_request_for_one_pod(answer, found):
     async with seed_of(World(answer)) as seed:

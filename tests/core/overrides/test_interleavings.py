@@ -70,8 +70,7 @@ async def act(replica, namespace, word, told):
     try:
         match word:
             case "pause":
-                reason = f"wish {len(told.pauses)}"
-                wish = replica.wish(reason=reason)
+                wish = replica.wish(reason=f"wish {len(told.pauses)}")
                 told.pauses.append((await replica.service.set_pause(namespace, wish)).after)
             case "resume":
                 ended = await replica.service.end_pause(namespace, API_PAUSE, by="bob")

@@ -162,8 +162,7 @@ async def test_a_pause_whose_end_has_passed_when_it_is_made_is_over(leader):
 async def test_the_end_that_applies_is_shown_in_the_status_and_follows_the_spec(leader):
     leader.world.people.create("Pause", SHOOT, "api", reason="r")
     await leader.run(1)
-    end = parse_rfc3339(status(leader)["until"])
-    assert end == leader.acting().created_at + DAY
+    assert parse_rfc3339(status(leader)["until"]) == leader.acting().created_at + DAY
     leader.world.people.edit("Pause", SHOOT, "api", until="2099-01-01T00:00:00Z")
     await leader.run(1)
     assert status(leader)["until"] == "2099-01-01T00:00:00Z"

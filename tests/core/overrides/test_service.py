@@ -264,6 +264,5 @@ async def test_a_creation_that_was_taken_for_lost_and_comes_late_is_found_under_
 
     monkeypatch.setattr(replica.requests, "create", lost)
     monkeypatch.setattr(replica.requests, "read", read_before_it_comes)
-    made = await replica.ask()
-    assert made.id.name == late[0].id.name
+    assert (await replica.ask()).id.name == late[0].id.name
     assert len(replica.world.store.list("ScaleRequest", SHOOT)) == 1

@@ -312,8 +312,7 @@ def test_secrets_are_neither_kept_nor_told(audit, lines, field):
 def test_control_characters_are_neither_kept_nor_told(audit, lines, field):
     more: dict[str, Any] = {field: "a\x1b[31m\nlevel=error msg=forged\u202e"}
     audit.note(replace(DONE, **more))
-    kept = getattr(audit.entries()[0].attempt, field)
-    assert kept.isprintable()
+    assert getattr(audit.entries()[0].attempt, field).isprintable()
     assert getattr(audit.entries()[0].attempt, field) == lines[0][field]
 
 

@@ -55,8 +55,7 @@ def scaled(text, requested_at):
 
 def test_an_action_is_a_line_with_its_reason_and_facts():
     text = "Deployment/kube-controller-manager down from 1 to 0 done"
-    line = logged(scaled(text, requested_at=None))
-    assert line == {
+    assert logged(scaled(text, requested_at=None)) == {
         "event": text,
         "log_level": "info",
         "namespace": "shoot--a",

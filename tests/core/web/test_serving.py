@@ -176,8 +176,7 @@ async def test_a_refusal_can_be_read_by_a_caller_that_is_still_sending(serve):
 
 async def test_a_caller_that_goes_on_sending_for_ever_is_cut_off(serve):
     start = b"POST /close HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-    server = await serve()
-    _, writer = await connect(server, start)
+    _, writer = await connect(await serve(), start)
     chunk = b"2000\r\n" + b"x" * 0x2000 + b"\r\n"
 
     async def send_on():
@@ -346,8 +345,7 @@ async def test_handshakes_that_hang_keep_nobody_out(serve, tls, trusting):
 async def test_a_request_in_the_same_packet_as_the_end_of_the_handshake_is_answered(
     serve, tls, trusting
 ):
-    server = await serve(tls=tls)
-    reader, writer = await connect(server)
+    reader, writer = await connect(await serve(tls=tls))
     heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = trusting.wrap_bio(heard, said)
     while True:
@@ -372,8 +370,7 @@ async def test_small_requests_over_tls_are_answered_as_long_as_they_come(
     serve, tls, trusting, monkeypatch, proxies
 ):
     monkeypatch.setattr(bounded_tls, "_MOST_WASTED", 1_024)
-    server = await serve(tls=tls, proxies=proxies)
-    reader, writer = await connect(server, ssl=trusting)
+    reader, writer = await connect(await serve(tls=tls, proxies=proxies), ssl=trusting)
     for _ in range(80):  # 22 bytes of each are overhead
         writer.write(get())
         assert (await head(reader)).startswith(b"HTTP/1.1 200")

@@ -47,8 +47,7 @@ def test_a_run_says_whether_its_author_is_certain(verified):
 
 def test_a_shoot_that_is_not_probed_needs_force_whichever_way():
     for direction in Direction:
-        text = manual.objection(direction, ManualContext(probed=False))
-        assert text == (
+        assert manual.objection(direction, ManualContext(probed=False)) == (
             "the shoot is not probed, so nothing scales it back; use force to scale it anyway"
         )
 

@@ -91,8 +91,7 @@ async def test_a_shoot_that_joins_later_is_served_after_another_start():
 
 async def test_a_cut_connection_ends_a_watch_in_the_middle():
     async with landscape() as here:
-        path = "/apis/apps/v1/deployments?watch=true"
-        asking = asyncio.ensure_future(here.ask(path))
+        asking = asyncio.ensure_future(here.ask("/apis/apps/v1/deployments?watch=true"))
         await asyncio.sleep(0.2)
         here.servers.cut()
         with pytest.raises(aiohttp.ClientError):

@@ -21,11 +21,7 @@ def key(name, namespace="ns"):
 
 
 def body(replicas=1, **labels):
-    return {
-        "apiVersion": "apps/v1",
-        "metadata": {"labels": labels},
-        "spec": {"replicas": replicas},
-    }
+    return {"apiVersion": "apps/v1", "metadata": {"labels": labels}, "spec": {"replicas": replicas}}
 
 
 class Watcher:

@@ -48,8 +48,7 @@ def pods(number, whose=None):
 
 def test_owners_are_told_apart_by_uid_and_not_by_name():
     made = ledger("a", "b")
-    namesake = pod("c", owner=pod().owner._replace(uid="rs-9"))
-    assert used(made, view=namesake) == 0
+    assert used(made, view=pod("c", owner=pod().owner._replace(uid="rs-9"))) == 0
     assert used(made, view=pod("c", owner=OTHER)) == 0
     renamed = pod("c", owner=pod().owner._replace(name="x", kind="StatefulSet"))
     assert used(made, view=renamed) == 2

@@ -69,9 +69,8 @@ def test_changes_alternate_and_tell_when_it_became_what_it_is(history):
     for second, slices in enumerate(history):
         views = [piece(*(SliceEndpoint(up, "a") for up in one)) for one in slices]
         state, change = rules.next_readiness(state, views, NOW + second)
-        now_ready = (
-            sum(sum(one) for one in slices) > 0
-        )  # counted, not asked for one after the other
+        # counted, not asked for one after the other
+        now_ready = sum(sum(one) for one in slices) > 0
         if now_ready != ready:
             since = NOW + second
         expected = NONE if now_ready == ready else READY if now_ready else LOST
