@@ -186,7 +186,7 @@ async def test_the_operators_kubeconfig_is_read_by_kubernetes_asyncio(tmp_path):
     kubeconfig(path, token="t2")
     await credentials.refresh()
     after = await credentials.current()
-    assert after.token == "t2"
+    assert (after.origin, after.token) == (before.origin, "t2")
     assert after.context is before.context
     kubeconfig(path, cluster={"insecure-skip-tls-verify": True})
     await credentials.refresh()
@@ -202,15 +202,15 @@ def held(pair):
     return {name: base64.b64encode(pem).decode() for name, pem in found.items()}
 
 
-def plugin(pair):
-    """A user whose certificate comes from a credential plugin."""
-    status = {
-        "clientCertificateData": pair.certificate.decode(),
-        "clientKeyData": pair.key.decode(),
-    }
+def says(**status):
+    """A user whose credentials come from a plugin."""
     version = "client.authentication.k8s.io/v1"
     said = {"apiVersion": version, "kind": "ExecCredential", "status": status}
     return {"exec": {"apiVersion": version, "command": "echo", "args": [json.dumps(said)]}}
+
+
+def plugin(pair):
+    return says(clientCertificateData=pair.certificate.decode(), clientKeyData=pair.key.decode())
 
 
 def opened():
@@ -234,6 +234,13 @@ async def test_a_client_certificate_that_is_renewed_leaves_nothing_behind(
     assert (await credentials.current()).context is not before.context
     assert opened() == descriptors
     assert list(tmp_path.iterdir()) == [path]
+
+
+@blocking
+async def test_the_token_that_a_plugin_says_is_used_and_nothing_else_of_the_user(tmp_path):
+    path = kubeconfig(tmp_path / "config", user={"token": "stale", **says(token="new")})
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
+    assert (await credentials.current()).token == "new"
 
 
 @blocking
