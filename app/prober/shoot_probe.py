@@ -204,7 +204,9 @@ class ShootProbe(ABC):
 
     async def _live_shoot(self, shoot: ProbedShoot, *, urgent: bool) -> ProbedShoot:
         live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
-        found = lifecycle.decide(live)
+        found, watched = lifecycle.decide(live), self._env.seed.clusters().get(self._namespace)
+        if live is not None and watched is not None and live.uid != watched.uid:
+            found = lifecycle.MADE_AGAIN
         if live is None or found.action is lifecycle.LifecycleAction.STOP:
             raise ProbeError(self._stale(found.message))
         if not isinstance(live.shoot, ShootView):

@@ -131,6 +131,15 @@ async def test_what_ends_probing_or_makes_it_impossible_counts_though_the_watch_
         assert harness.reason() is VerdictReason.SEED_STALE
 
 
+async def test_so_does_a_cluster_that_was_deleted_and_made_again(lab):
+    harness = await stale(lab, "clusters")
+    harness.faults.cluster_gone(SHOOT).lift()
+    with harness.faults.path_cut(SHOOT):
+        await harness.run(90)
+        assert not harness.writes()
+        assert harness.reason() is VerdictReason.SEED_STALE
+
+
 async def test_a_grace_that_has_changed_unheard_is_taken_from_the_live_cluster(lab):
     harness = await stale(lab, "clusters")
     kcm = {"kubeControllerManager": {"nodeMonitorGracePeriod": "120s"}}
