@@ -140,7 +140,7 @@ class LeaderLink:
     def __init__(self, session: Session) -> None:
         self._session, self._client = session, session.client
         self.failed = asyncio.Event()
-        """Set by whoever notes that a request, or an answer, has broken off."""
+        """Set when a request, or its answer, has broken off."""
         self._finding = asyncio.Lock()
         self._looked_at = float("-inf")
         self._noted = ""

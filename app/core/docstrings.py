@@ -1,4 +1,4 @@
-"""The docstrings below the fields of a model, which become their descriptions where somebody shows these.
+"""The docstrings below the fields of a model describe these fields in help texts and in the OpenAPI document.
 
 pydantic itself would read them when the class is made (`use_attribute_docstrings`): in each `dwd`, which seldom has a
 use for them, and would start 0.1 s later.

@@ -67,8 +67,6 @@ class ProberController:
         self._first_list: set[str] = set()
         """Clusters of the first list that were not decided on yet: `initialDelay` may not hold them back."""
         self._reported: dict[str, str] = {}
-        self._uids: dict[str, str] = {}
-        """Of each Cluster, as it was last decided on."""
 
     async def run(self) -> None:
         """Follows the Clusters for ever."""
@@ -124,21 +122,13 @@ class ProberController:
             finally:
                 self._queue.done(namespace)
 
-    async def _stop_former(self, namespace: str) -> None:
-        """Stops the runner of a Cluster that was deleted and made again: a list does not show that it was gone."""
-        cluster = self._env.seed.clusters().get(namespace)
-        if cluster is None:
-            self._uids.pop(namespace, None)
-        elif self._uids.setdefault(namespace, cluster.uid) != cluster.uid:
-            self._uids[namespace] = cluster.uid
-            if self._registry.runner(namespace) is not None:
-                await self._registry.stop(namespace, lifecycle.MADE_AGAIN)
-
     async def _reconcile(self, namespace: str) -> None:
-        await self._stop_former(namespace)
-        cluster = self._env.seed.clusters().get(namespace)
+        cluster, runner = self._env.seed.clusters().get(namespace), self._registry.runner(namespace)
+        if runner is not None and cluster is not None and cluster.uid != runner.uid:
+            # A list does not show that the one which is probed was gone.
+            await self._registry.stop(namespace, lifecycle.MADE_AGAIN)
+            cluster, runner = self._env.seed.clusters().get(namespace), None
         found = lifecycle.decide(cluster)
-        runner = self._registry.runner(namespace)
         undecodable = found.action is lifecycle.LifecycleAction.UNKNOWN
         if cluster is None:
             self._reported.pop(namespace, None)
@@ -150,7 +140,7 @@ class ProberController:
         if not found.runs(running=runner is not None, protected=protected):
             await self._registry.stop(namespace, found)
         elif cluster is not None and isinstance(cluster.shoot, ShootView):
-            subject = ProbedShoot.of(namespace, cluster.shoot, self._env.policy)
+            subject = ProbedShoot.of(cluster, cluster.shoot, self._env.policy)
             if runner is not None:
                 runner.cluster_changed(subject)
             else:

@@ -113,6 +113,11 @@ class ShootRunner:
         return self._probes > 0
 
     @property
+    def uid(self) -> str:
+        """Of the Cluster whose shoot it probes."""
+        return self._shoot.uid
+
+    @property
     def protected_since(self) -> float | None:
         """When the active protection began; None if protection is not active."""
         return self._protection.since

@@ -204,14 +204,14 @@ class ShootProbe(ABC):
 
     async def _live_shoot(self, shoot: ProbedShoot, *, urgent: bool) -> ProbedShoot:
         live = await self._env.seed.read_cluster(self._namespace, urgent=urgent)
-        found, watched = lifecycle.decide(live), self._env.seed.clusters().get(self._namespace)
-        if live is not None and watched is not None and live.uid != watched.uid:
+        found = lifecycle.decide(live)
+        if live is not None and live.uid != shoot.uid:
             found = lifecycle.MADE_AGAIN
         if live is None or found.action is lifecycle.LifecycleAction.STOP:
             raise ProbeError(self._stale(found.message))
         if not isinstance(live.shoot, ShootView):
             return shoot  # the Shoot cannot be decoded, so nothing changes (rules 2)
-        return ProbedShoot.of(self._namespace, live.shoot, self._env.policy)
+        return ProbedShoot.of(live, live.shoot, self._env.policy)
 
     async def _take_live_secrets(self) -> None:
         for route, session in self._sessions.items():

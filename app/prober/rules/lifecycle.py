@@ -130,9 +130,11 @@ class ProbedShoot:
     namespace: str
     timings: Timings
     conditions: PoolConditions
+    uid: str = ""
+    """Of its Cluster: one with another uid was deleted and made again."""
 
     @classmethod
-    def of(cls, namespace: str, shoot: ShootView, policy: ProberPolicy) -> Self:
-        """Extracts the facts from a Shoot; `policy` has the grace period of one that sets none."""
-        grace = shoot.node_monitor_grace or policy.grace
-        return cls(namespace, Timings(grace), candidates.pool_conditions(shoot.workers))
+    def of(cls, cluster: ClusterView, shoot: ShootView, policy: ProberPolicy) -> Self:
+        """Extracts the facts from the Shoot of a Cluster; `policy` has the grace period of one that sets none."""
+        timings = Timings(shoot.node_monitor_grace or policy.grace)
+        return cls(cluster.name, timings, candidates.pool_conditions(shoot.workers), cluster.uid)
