@@ -435,14 +435,12 @@ class LeaseElection:
         return True
 
     def _may_take(self) -> bool:
-        """Whether we may take the Lease, as far as we know it."""
+        """Whether we may take the Lease, which was read before."""
         if self._released or (self._behind is not None and not self._behind.leading):
             return False
         if self._holds():
             return True  # we took it, but the answer got lost
-        now = self._clock.now()
-        free = self._read and now >= self._free_at
-        return free and now >= self._free_at + self._lets_others_go_first()
+        return self._clock.now() >= self._free_at + self._lets_others_go_first()
 
     async def _stand_by(self, until: float, *, early: bool) -> None:
         """Waits until `until`, or if `early` until we may take the Lease; notifies of changes of `may_probe`."""
