@@ -163,7 +163,7 @@ class Looker:
             protected=self._protected,
             gap_at=memory.contacts.gap_at(self._timings),
         )
-        return schedule.next_probe(situation, self._policy, self._rng.random()).at
+        return schedule.next_probe(situation, self._policy, self._rng.random())
 
     def _with_contacts(self, now: float, due: float) -> float:
         """Makes the contacts before the probe that is due; one that fails is a failed probe."""

@@ -33,7 +33,7 @@ from app.prober.scaling.run import Scaler
 from app.prober.shoot_probe import LeaseProbe, PathProbe
 from app.prober.status import ProtectionWatch, ShootStatus, ShootSummary, StatusTracker
 
-# A probe whose turn for a slot comes this many seconds late resets the counts (rules 4.1): the process was frozen.
+# A probe that begins to wait for its slot this many seconds late resets the counts (rules 4.1): the process was frozen.
 _STOOD_STILL: Final = 15.0
 # Shortest sleep in seconds: the event loop's timers have whole milliseconds and may fire up to one early.
 _FINEST: Final = 0.001
@@ -138,7 +138,7 @@ class ShootRunner:
                 self._standing_by_since = self._env.clock.now()
             await self._schedule.sleep(None)
             return False
-        now, probe_at, contact_at = self._env.clock.now(), self._schedule.next.at, None
+        now, probe_at, contact_at = self._env.clock.now(), self._schedule.next_at, None
         if self._standing_by_since is not None:
             self._probe.resume(self._shoot, now - self._standing_by_since)
             self._standing_by_since = None
@@ -171,7 +171,7 @@ class ShootRunner:
         self._schedule.forget_wakes()
         last = self._reading
         # A probe that takes longer than the interval does not make the next one late.
-        due = self._schedule.next.at if last is None else max(self._schedule.next.at, last.ended)
+        due = self._schedule.next_at if last is None else max(self._schedule.next_at, last.ended)
         if self._env.clock.now() - due > _STOOD_STILL:
             self._consecutive = verdict.NO_RESULTS  # earlier probes and this one are not in a row
         was_slow = last is not None and last.ended - last.started > SLOW
@@ -451,7 +451,7 @@ class ShootRunner:
             expiry=self._shoot.timings.expiry,
             last_probe=None if reading is None else reading.ended,
             probe_seconds=None if reading is None else reading.ended - reading.started,
-            next_probe=self._schedule.next.at,
+            next_probe=self._schedule.next_at,
             probes=self._probes,
             failures=self._schedule.failures,
             less_often=self._less_often,
@@ -496,7 +496,7 @@ class ProbeSchedule:
 
     def __init__(self, environment: ProberEnvironment) -> None:
         self._env = environment
-        self.next = schedule.NextProbe(environment.clock.now(), "start")
+        self.next_at = environment.clock.now()
         self.failures = 0
         """Failed probes and contacts in a row."""
         self._awake = asyncio.Event()
@@ -513,12 +513,12 @@ class ProbeSchedule:
 
     def start(self) -> None:
         """Makes the first probe due."""
-        self.next = self._at_once("start")
+        self.next_at = self._at_once()
 
     def wake(self) -> None:
         """Makes a probe due at once, or at the end of the wait that a 429 or the shoot's share of time demands."""
         self._woken = True
-        self.next = self._at_once("woken")
+        self.next_at = self._at_once()
         self._awake.set()
 
     def ask(self, last: Reading | None) -> float:
@@ -528,15 +528,15 @@ class ProbeSchedule:
         calls before that share one probe.
         """
         earliest = 0.0 if last is None else last.started + schedule.AT_LEAST
-        at = max(self._at_once("asked for").at, earliest)
+        at = max(self._at_once(), earliest)
         self._person_asked = True
-        if at < self.next.at:
-            self.next = schedule.NextProbe(at, "asked for")
+        if at < self.next_at:
+            self.next_at = at
             self._awake.set()
-        return max(self.next.at, at)  # while a probe is under way, the one that was due is past
+        return max(self.next_at, at)  # while a probe is under way, the one that was due is past
 
-    def _at_once(self, why: str) -> schedule.NextProbe:
-        return schedule.NextProbe(max(self._env.clock.now(), self._not_before), why)
+    def _at_once(self) -> float:
+        return max(self._env.clock.now(), self._not_before)
 
     def rouse(self) -> None:
         """Ends the wait of `sleep`, without making a probe due."""
@@ -586,9 +586,9 @@ class ProbeSchedule:
     def plan(self, inputs: schedule.ScheduleInputs, last: Reading | None) -> None:
         """Schedules the next probe by what the `last` one left behind."""
         env = self._env
-        self.next = schedule.next_probe(inputs, env.policy, env.chance.random(), env.together)
+        self.next_at = schedule.next_probe(inputs, env.policy, env.chance.random(), env.together)
         self._not_before = max(self._not_before, inputs.rests_until)
         if self._woken:  # while the probe was under way, so that it may have missed what changed
-            self.next = self._at_once("woken")
+            self.next_at = self._at_once()
         elif self._person_asked:
             self.ask(last)

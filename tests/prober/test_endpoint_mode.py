@@ -9,7 +9,6 @@ from app.core.model.endpoints import Effect, EndpointProbeSpec, TcpSocket
 from app.core.model.probing import ShootState, Verdict, VerdictReason
 from app.core.model.shoots import Route
 from app.core.ports import Watched
-from app.prober.rules.schedule import NextProbe
 from app.simulation.manifests import EXTERNAL_SECRET_NAME
 from app.simulation.traffic import ConnectionLoss, Host, Trouble
 from tests.support.harness import GARDENER, SHOOT
@@ -269,10 +268,10 @@ async def test_failures_from_before_the_process_stood_still_are_not_in_a_row_wit
     with harness.faults.path_cut(SHOOT, how=ConnectionLoss.REFUSED):
         await harness.until(lambda: "2 of 3" in harness.decision().message)
         agenda = harness.prober.registry.runner(SHOOT)._schedule
-        due, agenda.next = agenda.next, NextProbe(harness.now + 3600, "nobody looks")
+        due, agenda.next_at = agenda.next_at, harness.now + 3600
         agenda.rouse()
         await harness.run(60)
-        agenda.next = due  # it was due a minute ago
+        agenda.next_at = due  # it was due a minute ago
         agenda.rouse()
         seen = len(harness.probes())
         await harness.until(lambda: len(harness.probes()) > seen)

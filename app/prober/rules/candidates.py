@@ -19,9 +19,14 @@ from app.core.model.shoots import (
     WorkerPool,
 )
 from app.core.model.workloads import Direction
-from app.prober.rules.leases import EXCLUSION_MEMORY, NODES_UNDER_PROTECTION
 from app.prober.rules.scaling import PendingWrites
 
+QUORUM: Final = 2
+"""Nothing is scaled down on fewer candidate leases than this."""
+EXCLUSION_MEMORY: Final = 300.0
+"""Seconds for which a late lease that was found not to count is remembered as such."""
+NODES_UNDER_PROTECTION: Final = 30.0
+"""While protection is active, Nodes are read at least once in so many seconds."""
 # Seconds by which Nodes may be read again early: they are dated at the end of one probe, and their age is checked in
 # the middle of a later one, so that 30 s would otherwise become 35.
 _SHORT_OF: Final = 1.0
@@ -175,7 +180,13 @@ def tally_with_nodes(judgements: tuple[Judgement, ...], candidacy: Candidacy) ->
         else:
             excluded[why_not] += 1
     standing = (each for each in judgements if each.name in candidacy.with_machine)
-    return Tally(counts(chosen), counts(standing), True, tuple(chosen), dict(excluded))  # noqa: FBT003 - a field
+    return Tally(
+        counts(chosen),
+        counts(standing),
+        nodes_read=True,
+        judgements=tuple(chosen),
+        excluded=dict(excluded),
+    )
 
 
 def tally_without_nodes(
@@ -183,14 +194,20 @@ def tally_without_nodes(
 ) -> Tally:
     """Counts every lease that is not remembered as excluded."""
     if not memory.found:
-        return Tally(counts(judgements), None, False, judgements)  # noqa: FBT003 - a field
+        return Tally(counts(judgements), None, nodes_read=False, judgements=judgements)
     chosen, excluded = [], Counter[Exclusion]()
     for each in judgements:
         if (why_not := memory.excluded(each, now)) is None:
             chosen.append(each)
         else:
             excluded[why_not] += 1
-    return Tally(counts(chosen), None, False, tuple(chosen), dict(excluded))  # noqa: FBT003 - a field
+    return Tally(
+        counts(chosen),
+        None,
+        nodes_read=False,
+        judgements=tuple(chosen),
+        excluded=dict(excluded),
+    )
 
 
 def nodes_needed(
@@ -224,7 +241,7 @@ def nodes_needed(
 
 
 def scale_down_possible(found: LeaseCounts, limit: float) -> bool:
-    """Whether some subset of at least two of these leases has an expired fraction of at least `limit`."""
-    if found.total < 2:  # noqa: PLR2004 - one lease never takes anything down
+    """Whether some `QUORUM` or more of these leases have an expired fraction of at least `limit`."""
+    if found.total < QUORUM:
         return False
-    return found.expired >= 2 or (found.expired == 1 and limit <= 1 / 2)  # noqa: PLR2004 - as above
+    return found.expired >= QUORUM or (found.expired == 1 and limit <= 1 / QUORUM)

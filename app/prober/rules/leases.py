@@ -30,10 +30,6 @@ READING: Final = 5.0
 """The longest time from the request for Leases to the start of the evaluation; later a reading may be untrue."""
 SLOW_READINGS: Final = 3
 """After this many thrown-away readings in a row the shoot is `Failing`, reason `TooSlow`."""
-EXCLUSION_MEMORY: Final = 300.0
-"""How long a late lease that was found not to count is remembered as such."""
-NODES_UNDER_PROTECTION: Final = 30.0
-"""While protection is active, Nodes are read at least this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,41 +250,35 @@ def judge(
         return Judgement(
             name, LeaseState.UNKNOWN, None, track.offset, None, late=False, expires_at=None
         )
-    expiry, corrected = timings.expiry, renewed + track.offset
-    known_at = None
+    expiry, corrected, known_at = timings.expiry, renewed + track.offset, None
     if track.moved_from is not None and sent < corrected + expiry:  # the usual case, kept cheap
         state, expires_at = LeaseState.FRESH, max(corrected, back_since) + expiry
     else:
-        state, expires_at = _count(track, corrected, reading, back_since, timings)
-        if track.moved_from is None and sent < (
-            watched := _watched_until(track, back_since, timings)
-        ):
-            known_at = watched
+        state, expires_at, known_at = _unusual(track, corrected, reading, back_since, timings)
     # The reading that ends a gap was sent before its answer: ages are 0 then, not negative.
     age, late = sent - max(corrected, min(back_since, sent)), sent - renewed >= expiry
     return Judgement(name, state, renewed, track.offset, age, late, expires_at, known_at)
 
 
-def _watched_until(track: LeaseTrack, back_since: float, timings: Timings) -> float:
-    """When a lease that was not seen to move will have been watched long enough."""
-    return max(track.first_seen, back_since) + timings.watched_long_enough(track.duration)
-
-
-def _count(
+def _unusual(
     track: LeaseTrack, corrected: float, reading: LeaseReading, back_since: float, timings: Timings
-) -> tuple[LeaseState, float]:
-    """The state of a lease that has a renewTime, and the instant at which it expires unless it moves."""
+) -> tuple[LeaseState, float, float | None]:
+    """State, `expires_at` and `known_at` of a lease that was not seen to move, or seems to be expired."""
     sent, expiry = reading.sent, timings.expiry
     own_expiry = corrected + expiry
     expires_at = max(own_expiry, back_since + expiry)
     # If only the gap keeps it from being expired, it proves nothing: it has not moved since.
     undecided = sent >= own_expiry and (track.moved_from is None or track.moved_from < back_since)
+    known_at = None
     if track.moved_from is None:
         undecided = undecided or sent >= expires_at or corrected > reading.received
-        known_at = _watched_until(track, back_since, timings)
+        # When it will have been watched long enough.
+        known_at = max(track.first_seen, back_since) + timings.watched_long_enough(track.duration)
         # If the renewal still lies in the future then, its clock says nothing, and what counts is that it did not move.
         # Otherwise such a node would blind the prober for all others (rules 3.1).
         expires_at = known_at if corrected > known_at else max(expires_at, known_at)
+    if known_at is not None and sent >= known_at:
+        known_at = None
     if sent >= expires_at:
-        return LeaseState.EXPIRED, expires_at
-    return (LeaseState.UNKNOWN if undecided else LeaseState.FRESH), expires_at
+        return LeaseState.EXPIRED, expires_at, known_at
+    return (LeaseState.UNKNOWN if undecided else LeaseState.FRESH), expires_at, known_at

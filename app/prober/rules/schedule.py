@@ -4,7 +4,7 @@ The next probe comes after `probeInterval`, or earlier where something asks for 
 most important one is the instant at which the limit would be reached if no lease were renewed any more: because of it
 an outage is seen within a second of the moment at which it can be known, whatever `probeInterval` is. Three things go
 before all reasons: a failure of the internal path, the wait that a 429 demands, and the rest of a shoot that has used
-up its share of the event loop's time.
+up its share of the event loop's time. What wakes the runner (`ProbeSchedule.wake`) cuts the first of them short.
 """
 
 import math
@@ -15,16 +15,16 @@ from typing import Final
 from app.core.model.policy import ProberPolicy
 from app.core.model.probing import Failure, Judgement, LeaseState, Reading, Tally
 from app.core.model.workloads import Direction
-from app.prober.rules.candidates import Candidacy
+from app.prober.rules.candidates import QUORUM, Candidacy
 from app.prober.rules.leases import Timings
-from app.prober.rules.verdict import QUORUM, ConsecutiveResults
+from app.prober.rules.verdict import ConsecutiveResults
 
 # Seconds to the next probe after the first, second and each further failure in a row.
 #
 # A longer first wait would make a gap of a single 429, and cost 40 s of a protection (rules 3, step 5).
 _AFTER_FAILURES: Final = (2.0, 5.0, 10.0)
 AT_LEAST: Final = 1.0
-"""Seconds after the last probe before which none comes that waits for leases to expire, or that somebody asks for."""
+"""Minimum seconds between two probes where the later one waits for leases to expire, or a person asked for it."""
 MAX_RETRY_AFTER: Final = 60.0
 # Seconds that a probe may take until its request for Leases is sent.
 _MARGIN: Final = 0.5
@@ -76,18 +76,12 @@ class ScheduleInputs:
     """No probe before this instant: the shoot's share of time is used up (`TimeBalance`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class NextProbe:
-    """When the next probe is due, and why then."""
-
-    at: float
-    why: str
-
-
 def next_probe(
     inputs: ScheduleInputs, policy: ProberPolicy, randomness: float, together: float = 0.0
-) -> NextProbe:
-    """The earliest instant that anything asks for, but not within the wait that a 429 demands, nor within a rest.
+) -> float:
+    """When the next probe is due: the earliest instant that anything asks for.
+
+    But never within the wait that a 429 demands, nor within a rest.
 
     Args:
         inputs: what the last probe or contact left behind.
@@ -96,17 +90,13 @@ def next_probe(
         together: length in seconds of the time slots whose regular probes begin together; 0 for none.
     """
     if inputs.backoff is not None:  # nothing is known about the external path meanwhile
-        due = NextProbe(inputs.now + max(inputs.backoff, AT_LEAST), "the internal path failed")
+        due = inputs.now + max(inputs.backoff, AT_LEAST)
     elif inputs.retry_after is not None:
-        wait = after_failure(inputs.failures, inputs.retry_after)
-        due = NextProbe(inputs.now + wait, "throttled")
+        due = inputs.now + after_failure(inputs.failures, inputs.retry_after)
     else:
-        at = regular(policy, inputs.probed_at, randomness, together)
-        reasons = (NextProbe(at, "interval"), *_reasons(inputs, policy))
-        due = min(reasons, key=lambda probe: probe.at)
-    if due.at >= inputs.rests_until:
-        return due
-    return NextProbe(inputs.rests_until, "its answers took more than its share of time")
+        at_the_interval = regular(policy, inputs.probed_at, randomness, together)
+        due = min((at_the_interval, *_sooner(inputs, policy)))
+    return max(due, inputs.rests_until)
 
 
 def after_failure(failures: int, retry_after: float = 0.0) -> float:
@@ -115,44 +105,33 @@ def after_failure(failures: int, retry_after: float = 0.0) -> float:
     return max(wait, min(retry_after, MAX_RETRY_AFTER))
 
 
-def _reasons(inputs: ScheduleInputs, policy: ProberPolicy) -> Iterable[NextProbe]:
+def _sooner(inputs: ScheduleInputs, policy: ProberPolicy) -> Iterable[float]:
+    """Yields the instants at which something asks for a probe before `probeInterval` is over."""
     if inputs.failures:
-        yield NextProbe(inputs.now + after_failure(inputs.failures), "after a failure")
+        yield inputs.now + after_failure(inputs.failures)
         # Every second for as long as a contact can still avoid a gap (rules 4.1).
         at = max(inputs.probed_at, inputs.now) + AT_LEAST
         if inputs.gap_at is not None and at < inputs.gap_at - _MARGIN:
-            yield NextProbe(at, "before a gap")
-    reached = limit_reached_at(inputs.tally, inputs.candidacy, policy.limit)
-    yield from _expected(inputs, reached, "the limit could be reached")
+            yield at
+    yield from _expected(inputs, limit_reached_at(inputs.tally, inputs.candidacy, policy.limit))
     if inputs.tally is not None:
         # When the first of the leases that have not moved yet will have been watched long enough. Without a probe then,
         # an outage that begins before the second probe would be taken for clocks that are off: with probes 30 s apart
         # it would be seen up to 26 s late (rules 4.1).
         known = (each.known_at for each in inputs.tally.judgements if each.known_at is not None)
-        yield from _expected(inputs, min(known, default=None), "leases are being learnt")
-    if (why := _suspect(inputs, policy.limit)) is not None:
-        yield NextProbe(inputs.probed_at + policy.suspect_interval, why)
+        yield from _expected(inputs, min(known, default=None))
+    suspect = inputs.counting or inputs.protected or inputs.run_in_progress or inputs.path_fails
+    if suspect or _at_limit(inputs.tally, policy.limit):
+        yield inputs.probed_at + policy.suspect_interval
     if inputs.initial_delay_ends is not None:
-        yield NextProbe(max(inputs.initial_delay_ends, inputs.now), "a wait is over")
+        yield max(inputs.initial_delay_ends, inputs.now)
 
 
-def _expected(inputs: ScheduleInputs, at: float | None, why: str) -> Iterable[NextProbe]:
-    """A probe at an instant that follows from the last reading; if it was missed, only failures set the pace."""
+def _expected(inputs: ScheduleInputs, at: float | None) -> Iterable[float]:
+    """Yields an instant that follows from the last reading; if it was missed, only failures set the pace."""
     missed = inputs.failures > 0 and at is not None and at <= inputs.probed_at
     if at is not None and not missed:
-        yield NextProbe(max(at, inputs.probed_at + AT_LEAST), why)
-
-
-def _suspect(inputs: ScheduleInputs, limit: float) -> str | None:
-    if inputs.counting:
-        return "counting"
-    if inputs.protected:
-        return "protection is active"
-    if inputs.run_in_progress:
-        return "a scaling run is going on"
-    if inputs.path_fails:
-        return "the external path fails"
-    return "the limit is reached" if _at_limit(inputs.tally, limit) else None
+        yield max(at, inputs.probed_at + AT_LEAST)
 
 
 def _at_limit(tally: Tally | None, limit: float) -> bool:

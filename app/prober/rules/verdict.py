@@ -32,11 +32,10 @@ from app.core.model.probing import (
     VerdictReason,
 )
 from app.core.model.workloads import Direction
+from app.prober.rules.candidates import QUORUM
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.rules.scaling import PendingWrites, Plan, writes
 
-QUORUM: Final = 2
-"""Nothing is scaled down on fewer candidate leases than this."""
 _NAMES: Final = 5
 _MINUTE: Final = 60
 
