@@ -57,7 +57,10 @@ class SeedChange:
 
 
 Starting = Callable[[], None]
-"""Called before a write has its connection, some seconds before it is sent at most; raises an error to forbid it."""
+"""Called when the budget lets a write go, before it has its connection: some seconds before it is sent, at most.
+
+It raises an error to forbid the write. After a 401 it is called again.
+"""
 
 
 EmitEvent = Callable[[str, dict[str, object]], Awaitable[None]]

@@ -199,16 +199,16 @@ class ShootRunner:
                 # The costly direction. A lagging etcd member or a caching proxy can serve old leases for minutes, so a
                 # second, consistent reading on a new connection has to say the same.
                 reading = reading.followed_by(await self._probe.confirm(self._shoot, reading))
-                outcome = verdict.after_second_reading(
-                    outcome, reading, self._inputs(counts=counts)
-                )
+                outcome = verdict.after_second_reading(outcome, reading, self._inputs())
             # Overrides and leadership may have changed, too: they are asked last, right before the decision is applied.
             outcome = verdict.recheck_preconditions(outcome, self._preconditions())
             self._consecutive = outcome.consecutive
         if not self._stopping:
             self._apply(reading, outcome, lag)
 
-    def _inputs(self, *, counts: bool, protected: bool | None = None) -> verdict.DecisionInputs:
+    def _inputs(
+        self, *, counts: bool = True, protected: bool | None = None
+    ) -> verdict.DecisionInputs:
         pending = self._scaler.pending()
         return verdict.DecisionInputs(
             policy=self._env.policy,
@@ -355,7 +355,7 @@ class ShootRunner:
         """Ends a run that overrides now forbid, and probes at once if they changed or the verdict waited for them."""
         before, self._effective = self._effective, self._env.overrides.effective(self.namespace)
         if self._effective != before:
-            self._scaler.await_verdict()
+            self._scaler.forget_verdict()
             if (scaling_run := self._scaler.scaling_run) is not None:
                 if (hold := self._effective.hold) is not None:
                     self._scaler.end_automatic(f"held by {hold.author}: {hold.reason}")
@@ -397,7 +397,7 @@ class ShootRunner:
         closed = self._closed_by()
         self._gated = closed or self._gated
         if closed is not None:
-            self._scaler.await_verdict(Direction.DOWN)
+            self._scaler.forget_verdict(Direction.DOWN)
         gated = self._decision is not None and self._decision.reason is VerdictReason.GATED
         if gated and closed is None:
             self.wake()

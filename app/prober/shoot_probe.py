@@ -67,12 +67,11 @@ _REASONS: Final[tuple[tuple[type[errors.ClusterError], VerdictReason], ...]] = (
     (errors.AddressForbidden, VerdictReason.CREDENTIALS_REFUSED),
 )
 _PATHS: Final = frozenset({RequestKind.INTERNAL, RequestKind.EXTERNAL})
-_ASKS_THE_SERVER: Final = _PATHS | {RequestKind.API_SERVER}
+_ASKS_FOR_VERSION: Final = _PATHS | {RequestKind.API_SERVER}
 _MENDED_BY_CREDENTIALS: Final = frozenset(
     {
         VerdictReason.CERTIFICATE_UNTRUSTED,
         VerdictReason.CREDENTIALS_INVALID,
-        VerdictReason.CREDENTIALS_MISSING,
         VerdictReason.CREDENTIALS_REFUSED,
     }
 )
@@ -82,7 +81,7 @@ class ShootProbe(ABC):
     """Probes one shoot: decides what must be read, but makes no verdict; `LeaseProbe` and `PathProbe` are the modes."""
 
     blamed: RequestKind
-    """The kind of request that what keeps a probe from its end is reported as."""
+    """The kind of request under which a failure is reported that none of the requests caused."""
     candidacy: candidates.Candidacy | None = None
     """Which nodes count, as of the last reading that had Nodes; None in endpoint mode."""
     paths: tuple[PathView, ...] | None = None
@@ -117,7 +116,7 @@ class ShootProbe(ABC):
         """Takes a second reading, before anything is scaled down because of `first`."""
 
     def backoff(self, _failure: Failure, /) -> float | None:
-        """Seconds to the next probe after this failure, whatever else asks for one; None if it demands none."""
+        """Seconds to the next probe after this failure unless something wakes the runner; None if it demands none."""
         return None
 
     # Contacts keep the ages of leases: endpoint mode reads none, and makes none.
@@ -233,7 +232,7 @@ def _of_credentials(
 def _failure(error: errors.ClusterError, otherwise: VerdictReason, kind: RequestKind) -> Failure:
     """Translates `error`; its reason is `otherwise` where the type of the error implies none."""
     reason = next((word for of, word in _REASONS if isinstance(error, of)), otherwise)
-    if kind in _ASKS_THE_SERVER and isinstance(error, errors.Unreachable):
+    if kind in _ASKS_FOR_VERSION and isinstance(error, errors.Unreachable):
         unnamed = kind in _PATHS and isinstance(error, errors.NameUnresolved)
         reason = VerdictReason.NAME_UNRESOLVED if unnamed else VerdictReason.UNREACHABLE
     found = Failure(reason, str(error), kind)
@@ -316,16 +315,14 @@ class LeaseProbe(ShootProbe):
     async def contact(self, shoot: ProbedShoot, /) -> Failure | None:
         """Reads one page of one Lease consistently; returns the failure, or None if it succeeded."""
 
-        async def read() -> Tally:
+        async def read() -> None:
             request = self._request(
                 lambda cluster: cluster.contact(), VerdictReason.LEASES_UNREADABLE
             )
             sent = await self._timed(RequestKind.LEASE, request)
             self._contacted(sent, self._env.clock.now(), shoot.timings)
-            return Tally(candidates.counts(()), None, nodes_read=False, judgements=())
 
-        result = (await self._bounded(read)).result
-        return result if isinstance(result, Failure) else None
+        return await self._in_time(read, self._env.policy.probe_timeout)
 
     def gap_at(self, shoot: ProbedShoot, /) -> float | None:
         return self._contacts.gap_at(shoot.timings)
@@ -351,17 +348,8 @@ class LeaseProbe(ShootProbe):
     ) -> Reading:
         started = self._env.clock.now()
         left = self._env.policy.probe_timeout - (0.0 if began is None else started - began)
-        self._probes, self._leases_asked = {}, None
-        result: Tally | Failure
-        try:
-            async with asyncio.timeout(left):
-                result = await read()
-        except ProbeError as failed:
-            result = failed.failure
-        except TimeoutError:
-            result = self._timed_out()
-        if not isinstance(result, Failure) or result.reason not in _NOTHING_ASKED:
-            self._failed_before = isinstance(result, Failure)
+        self._leases_asked = None
+        result = await self._in_time(read, left)
         ended = self._env.clock.now()
         return Reading(
             started,
@@ -371,6 +359,21 @@ class LeaseProbe(ShootProbe):
             self._known,
             leases_asked=self._leases_asked,
         )
+
+    async def _in_time(self, read: Callable[[], Awaitable[T]], within: float) -> T | Failure:
+        """Awaits `read` for at most so many seconds; returns what it returned, or why it did not."""
+        self._probes = {}
+        result: T | Failure
+        try:
+            async with asyncio.timeout(within):
+                result = await read()
+        except ProbeError as failed:
+            result = failed.failure
+        except TimeoutError:
+            result = self._timed_out()
+        if not isinstance(result, Failure) or result.reason not in _NOTHING_ASKED:
+            self._failed_before = isinstance(result, Failure)
+        return result
 
     def _timed_out(self) -> Failure:
         limit = self._env.policy.probe_timeout
@@ -449,6 +452,7 @@ class LeaseProbe(ShootProbe):
         """Updates what is known of the leases and judges them, in steps that the event loop can interleave."""
         tracks: dict[str, leases.LeaseTrack] = {}
         judged: list[Judgement] = []
+        # A list that changes between two pages may have a lease twice; the later one counts.
         by_name = {lease.name: lease for lease in reading.leases}
         for part in _parts(tuple(by_name.values())):
             some = LeaseReading(part, reading.sent, reading.received)

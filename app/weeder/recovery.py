@@ -317,7 +317,7 @@ class RecoveryRunner:
         self._answered(pod, delete, error, sent)
 
     def _check_may_send(self, delete: Delete, judged: float) -> None:
-        """Raises CalledOff if a deletion that is about to be sent, and was `judged` then, is not allowed any more."""
+        """Raises CalledOff if a deletion that the budget lets go, and was `judged` then, is not allowed any more."""
         # If the process was frozen, the judgement is long ago, and the time may be over although nothing has ended.
         now = self._env.clock.now()
         if self._ended is not None or now >= self.begun.until or self._refused is not None:

@@ -9,7 +9,8 @@ from app.core.model import workloads as ann
 from app.core.model.endpoints import EndpointProbeSpec, Ran, TargetAddress
 from app.core.model.probing import NoticeKind
 from app.core.reporting.notices import Notice
-from app.prober.rules.verdict import QUORUM, flapping_span
+from app.prober.rules.candidates import QUORUM
+from app.prober.rules.verdict import flapping_span
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
 from app.simulation.store import Object

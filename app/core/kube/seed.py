@@ -268,8 +268,8 @@ class SeedCluster:
                     await self._clock.sleep(0)
         return found
 
-    # Writes. `starting` is called once the request budget has admitted the write, immediately before it is sent. If it
-    # raises, nothing is sent and the call ends with that error.
+    # Writes. `starting` is called when the request budget has admitted the write (`ports.Starting`). If it raises,
+    # nothing is sent and the call ends with that error.
 
     async def patch_dependent(
         self,

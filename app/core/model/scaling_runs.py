@@ -86,7 +86,7 @@ class RunStep:
     """Why it was skipped, or what failed."""
     started: float | None = None
     written: float | None = None
-    """When its write was sent."""
+    """When the budget let its write go."""
     ended: float | None = None
     before: int | None = None
     """Replicas before the write."""
@@ -110,6 +110,7 @@ class ScalingRunStatus:
     author: str | None = None
     """Who asked for it; None for an automatic run."""
     forced: bool = False
+    """A manual run that goes on though its shoot is not probed; a release does not, though its hold has `force`."""
     carried_on: bool = False
     """Whether an earlier leader began it."""
     started: float | None = None

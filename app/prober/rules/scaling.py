@@ -178,10 +178,10 @@ def plan(
     *,
     found_at_zero: Callable[[ResourceRef], bool] = lambda _: True,
 ) -> Plan:
-    """Plans a run over these dependents: whatever begins, shows or makes a run asks this, and does what it says.
+    """Plans a run over these dependents: whatever begins, shows or makes a run asks this.
 
-    A resource is decided on anew only after a wait or a conflict. `found_at_zero` says of a resource at 0 without our
-    keys whether it is to be scaled up.
+    Before each write the resource is decided on anew, by `decide` as here. `found_at_zero` says of a resource at 0
+    without our keys whether it is to be scaled up.
     """
 
     def planned(each: DependentPolicy) -> Planned:

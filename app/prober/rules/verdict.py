@@ -465,7 +465,10 @@ def after_live_read(
 
 
 def needs_confirmation(outcome: VerdictOutcome, reading: Reading) -> bool:
-    """Whether a second reading has to agree: to a scale-down that would write, in endpoint mode to any."""
+    """Whether a second reading has to agree: to a scale-down that would write, in endpoint mode to any scale-down.
+
+    There it is one request, and the seed's own network may be what is down (docs/decisions/0034).
+    """
     if outcome.decision.verdict is not Verdict.SCALE_DOWN:
         return False
     return isinstance(reading.result, PathReading) or outcome.writes

@@ -4,8 +4,9 @@ One task for each shoot with something to do compares the shoot's requests with 
 step by `rules.manual.next_step`, until nothing is left. So it does not matter which change it has missed, and the next
 leader goes on where this one stopped: levels and resources are idempotent (rules 4.3), and what was shown stays.
 
-Deleting a request cancels its run between two writes. The status follows the run: it is written before the first write
-to a dependent if that takes no more than two seconds, and after the end until it is accepted.
+It begins with `ScaleRequests.run`. Deleting a request cancels its run between two writes. The status follows the run:
+it is written before the first write to a dependent if that takes no more than two seconds, and after the end until it
+is accepted.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual
 from app.prober.rules.manual import ManualContext, RequestStep
-from app.prober.scaling.resource import check_probed
+from app.prober.scaling.resource import check_still_probed
 from app.prober.status import ShootStatus
 
 log = structlog.get_logger(__name__)
@@ -176,7 +177,7 @@ class ShootScaleRequests:
             beginning = self._beginning = _Beginning(uid, carried_on)
         try:
             if not request.outlives_probing:
-                await check_probed(self._env, self.namespace)
+                await check_still_probed(self._env, self.namespace)
         except errors.Refused as gone:
             refused, cancelled = OperationPhase.REFUSED, OperationPhase.CANCELLED
             end = cancelled if beginning.carried_on else refused
@@ -428,10 +429,10 @@ class ScaleRequests:
             raise errors.LeadershipLost("this instance is no longer the leader")
         self.env.override_service.check(REQUESTS)
 
-    async def begin(
+    async def create(
         self, namespace: str, spec: ScaleSpec, check: Callable[[], None], *, prefix: str = "api"
     ) -> ScaleRequest:
-        """Creates a request and begins its scaling run.
+        """Creates a request; the shoot's task carries it out, as it does with those that kubectl creates.
 
         Args:
             namespace: the shoot.

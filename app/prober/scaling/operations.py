@@ -23,7 +23,7 @@ from app.prober.environment import ProberEnvironment
 from app.prober.registry import ShootRegistry
 from app.prober.rules import manual, scaling
 from app.prober.scaling.manual import BEGIN_WITHIN, ScaleRequests, context_of
-from app.prober.scaling.resource import UNSETTLED, check_probed
+from app.prober.scaling.resource import UNSETTLED, check_still_probed
 
 T = TypeVar("T")
 
@@ -167,10 +167,10 @@ class ManualScaling:
         self._requests.check_may_write()
         self._check(namespace, spec)
         if not spec.force:
-            await check_probed(self._env, namespace)
+            await check_still_probed(self._env, namespace)
         _ = await self.plan(namespace, spec, if_match=if_match)
         # While the seed is read the verdict may turn, or probing end, so that the run would need `force`.
-        request = await self._requests.begin(namespace, spec, lambda: self._check(namespace, spec))
+        request = await self._requests.create(namespace, spec, lambda: self._check(namespace, spec))
         uid, deadline = request.id.uid, self._env.clock.now() + _BEGUN_WITHIN
         while (found := self._env.overrides.request(uid, namespace)) is not None:
             if not found.open or uid in self._operations or self._env.clock.now() >= deadline:

@@ -74,7 +74,7 @@ class Releases:
             await self._env.overrides.refresh(namespace, urgent=False)
             if not self._due(namespace):
                 return
-            _ = await self._requests.begin(namespace, spec, check, prefix=RELEASE)
+            _ = await self._requests.create(namespace, spec, check, prefix=RELEASE)
         except errors.WatchdogError as error:
             self._not_before[namespace] = now + _RELEASED_AGAIN
             messages.not_released(self._env, namespace, str(error))

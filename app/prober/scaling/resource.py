@@ -1,7 +1,7 @@
 """One resource in one scaling run: wait, write, wait for its pods (rules 4.3, steps 1 to 5).
 
-What is to be done is planned by the run, and decided on again after a wait. Each write carries the resourceVersion that
-it was decided on. After a conflict the resource is read and decided on again (a read that fails is the end of it, and
+What is to be done is planned by the run, and decided on again right before each write, which carries the
+resourceVersion that it was decided on. After a conflict the resource is read (a read that fails is the end of it, and
 the next verdict tries again). After an error that may be transient the write is repeated, until the resource's
 `timeout` is over, after a refusal (403) twice. A write whose answer was lost may have been carried out: if a later read
 shows that nothing is left to do, it counts as done by this run. The run's guard is asked before each write, and once
@@ -204,7 +204,7 @@ class ResourceRun:
         self._in_flight = False
         """A write was sent and is not answered yet."""
         self.sent = asyncio.Event()
-        """Set when the first request was sent, or there will be none."""
+        """Set when the first write or live read was sent, or there will be none."""
         self.written = asyncio.Event()
         """Set when the write was accepted or has failed, or there will be none."""
         self.ended = asyncio.Event()
@@ -287,7 +287,7 @@ class ResourceRun:
             raise
 
     def _decide(self, view: WorkloadView | None) -> Task:
-        """Decides anew, after a wait or a conflict, as the plan was made."""
+        """Decides anew, right before a write, as the plan was made."""
         return scaling.decide(
             view,
             self._run.direction,
@@ -357,13 +357,13 @@ class ResourceRun:
             await self._check_request_stands()
             self._check_leads()
             task = self._decide(view)
-            # Where the removal of the keys met a conflict, this run has scaled it up all the same.
-            scaled = self._scaled if task.step is ScalingStep.TIDY else None
-            done = self.task = scaled or task
             written = self._scaled or unanswered
             if written is not None and task.step is ScalingStep.NOTHING:
                 self.accepted, self.task = True, written
                 return written, view
+            # Where the removal of the keys met a conflict, this run has scaled it up all the same.
+            done = self._scaled if self._scaled and task.step is ScalingStep.TIDY else task
+            self.task = done
             if not task.writes or self._env.dry_run:
                 return task, view
             try:
@@ -407,11 +407,14 @@ class ResourceRun:
         A stale watch shows neither, so both are read live.
         """
         order = self._run.order
-        while order.manual:
+        if not order.manual:
+            return
+        while True:
             try:
+                # Of a request that is gone hears `cancel_if_over` of `scaling.manual` by the read; it ends this run.
                 await self._env.overrides.refresh(order.namespace, urgent=False)
                 if not order.forced:
-                    await check_probed(self._env, order.namespace)
+                    await check_still_probed(self._env, order.namespace)
             except errors.Refused as gone:
                 self._guard.end(str(gone))
             except errors.ClusterError:
@@ -425,7 +428,7 @@ class ResourceRun:
         self._guard.check()
 
     def _request_begins(self) -> None:
-        """Called right before a write is sent, as the wait for the request budget may have been long.
+        """Called when the budget lets a write go (`ports.Starting`), as the wait for that may have been long.
 
         Raises:
             RunAborted: the run was ended meanwhile.
@@ -536,7 +539,7 @@ class ResourceRun:
         return scaling.settled(replace(view, current=scale.current), self._run.direction)
 
 
-async def check_probed(environment: ProberEnvironment, namespace: str) -> None:
+async def check_still_probed(environment: ProberEnvironment, namespace: str) -> None:
     """Reads the Cluster live if its watch is stale, and checks that the shoot is still to be probed.
 
     Raises:

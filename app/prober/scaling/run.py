@@ -356,6 +356,7 @@ class Scaler:
         """A manual run that starts as soon as the running one has ended."""
         self._task: asyncio.Task[None] | None = None
         self._wanted: Direction | None = None
+        """The direction of the last verdict, if it may still start a run: now, or after the one under way."""
         self._why = ""
         """The message of the verdict that set `_wanted`."""
         self._as_of = environment.clock.now()
@@ -508,11 +509,11 @@ class Scaler:
 
     def end_automatic(self, reason: str) -> None:
         """Ends the run under way if a verdict started it; no automatic run starts before the next verdict."""
-        self.await_verdict()
+        self.forget_verdict()
         if self.scaling_run is not None and not self.scaling_run.order.manual:
             self.scaling_run.guard.end(reason)
 
-    def await_verdict(self, direction: Direction | None = None) -> None:
+    def forget_verdict(self, direction: Direction | None = None) -> None:
         """Called when what the last verdict was judged by has changed: no automatic run starts before the next one.
 
         One may wait for the end of the run under way, which has a request in flight. With `direction`, only one in that
