@@ -141,7 +141,9 @@ def probe_results(reading: Reading, decision: Decision) -> dict[RequestKind, Pro
 def _failure_word(failure: Failure) -> ProbeResult:
     if failure.retry_after is not None:
         return ProbeResult.THROTTLED
-    unreachable = failure.reason == "Unreachable" and failure.probe is RequestKind.API_SERVER
+    unreachable = (
+        failure.reason is VerdictReason.UNREACHABLE and failure.probe is RequestKind.API_SERVER
+    )
     return ProbeResult.FAILURE if unreachable else ProbeResult.ERROR
 
 

@@ -378,7 +378,7 @@ class ShootRunner:
         self._warn_of_annotations()
 
     def _warn_of_annotations(self) -> None:
-        """Reports annotations that mean nothing as soon as they are there, not when a scaling run meets them."""
+        """Reports annotations that mean nothing as soon as they are there; so does each scaling run that meets them."""
         if not self._env.leadership.leading:
             return
         found = [

@@ -119,7 +119,7 @@ class ReadySince:
         pod = await self._env.seed.read_pod(question.key.namespace, question.pods[0])
         question.pods.popleft()
         question.failures = 0
-        found = rules.became_ready([pod] if pod is not None else [])
+        found = None if pod is None else pod.ready_since
         if found is not None and (question.since is None or found < question.since):
             question.since = found
         over = question.since is not None and self.until(question, question.since) is None
@@ -155,7 +155,7 @@ class WeederController:
         self._known: dict[ServiceKey, Readiness] = {}
         self._listed = False
         self._began = False
-        self._past = ReadySince(environment, self._begin_late)
+        self._ready_since = ReadySince(environment, self._begin_late)
 
     async def run(self) -> None:
         """Subscribes to services, leadership and pauses, and runs for ever."""
@@ -164,7 +164,7 @@ class WeederController:
         self._env.pauses.subscribe(lambda _namespace: self._registry.judge_again())
         if self._env.seed.watch_state().synced and not self._listed:
             self.services_relisted(Relisted(None, tuple(self._env.seed.services())))
-        await self._past.run()
+        await self._ready_since.run()
 
     # What the watch tells.
 
@@ -187,7 +187,7 @@ class WeederController:
             # It was and is ready, but may have been lost in between. The leader asks its pods now; a standby forgets
             # since when it is ready, so that it asks when it takes over.
             if self._began:
-                self._past.ask(Question(key, Cause.GAP, relisted.since))
+                self._ready_since.ask(Question(key, Cause.GAP, relisted.since))
             else:
                 self._known[key] = Readiness(ready=True, since=None)
 
@@ -225,7 +225,7 @@ class WeederController:
             if not known.ready:
                 continue
             if known.since is None:
-                self._past.ask(Question(key, Cause.STARTED))
+                self._ready_since.ask(Question(key, Cause.STARTED))
             else:
                 self._begin_late(Question(key, Cause.STARTED), known.since)
 
@@ -241,7 +241,7 @@ class WeederController:
             return
         if running is not None and since <= running.begun.began:
             return  # the recovery that runs began because of this
-        if (until := self._past.until(question, since)) is not None:
+        if (until := self._ready_since.until(question, since)) is not None:
             self._registry.begin(key, question.cause, until - now)
 
     # Requests of people.

@@ -1,4 +1,4 @@
-"""What all recoveries share: adapters to the seed, clock, records of deletions, budgets, and the notice bus."""
+"""What all recoveries share: adapters to the seed, clock, the ledger of deletions, budgets, and the notice bus."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ OPENINGS_A_SECOND: Final = 50.0
 
 @dataclass(slots=True)
 class WeederEnvironment:
-    """What everything in the weeder that does IO is given; its records and budgets are its own."""
+    """What everything in the weeder that does IO is given; its ledger and budgets are its own."""
 
     policy: WeederPolicy
     seed: "WeederSeed"
@@ -70,7 +70,7 @@ class WeederEnvironment:
     metrics: Metrics
     deletions_a_second: float
     dry_run: bool = False
-    records: Ledger = field(init=False)
+    ledger: Ledger = field(init=False)
     retry_waits: RetryWaits = field(init=False, default_factory=RetryWaits)
     """The pods that have to wait before their deletion is tried again."""
     deletion_turns: FairRateLimiter = field(init=False)
@@ -78,7 +78,7 @@ class WeederEnvironment:
 
     def __post_init__(self) -> None:
         policy = self.policy
-        self.records = Ledger(policy.watch_duration, policy.max_deletions_per_workload)
+        self.ledger = Ledger(policy.watch_duration, policy.max_deletions_per_workload)
         self.deletion_turns = FairRateLimiter(self.clock, self.deletions_a_second)
         # The namespace that was longest without a deletion opens first: otherwise those that come late in each wave
         # would never get in.

@@ -149,7 +149,7 @@ def not_deleted(
     key: ServiceKey,
     pod: PodView,
     result: DeletionResult,
-    error: ClusterError | None,
+    error: ClusterError,
 ) -> None:
     """Reports a deletion that was refused, or whose outcome is not known."""
     notice = _judged(env, key, pod.name, pod.uid, pod.owner)(

@@ -6,7 +6,7 @@ and then judges the pod once more, as another recovery may have used up the cap 
 is still queued is dropped, and deletions that were sent are finished.
 
 A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted. None
-is cancelled once it was sent, but for the end of the process: whether it was carried out decides what counts to the
+is cancelled once it was sent, except when the process ends: whether it was carried out decides what counts to the
 caps.
 """
 
@@ -59,7 +59,7 @@ class RecoveryRunner:
     def __init__(
         self, environment: WeederEnvironment, begun: RecoveryStart, opened: Callable[[], None]
     ) -> None:
-        """Prepares the recovery; `opened` is called when its turn to list the pods has come."""
+        """Prepares the recovery; `opened` is called once, when its turn to list the pods has come."""
         self._env, self.begun, self._opened = environment, begun, opened
         self._selectors = environment.policy.services[begun.key.service]
         self._phase = Phase.WAITING if begun.due > begun.began else Phase.OPENING
@@ -68,9 +68,9 @@ class RecoveryRunner:
         self._sending: dict[str, asyncio.Task[None]] = {}
         """The deletions that were sent and are not answered yet, by uid of the pod."""
         self._refusals = RefusalCount()
-        self._refused: errors.Forbidden | None = None
+        self._may_not_delete: errors.Forbidden | None = None
         """The error that shows that the weeder has no right to delete pods: no more are sent."""
-        self._failure: Exception | None = None
+        self._crash: Exception | None = None
         """The unexpected error of a deletion, with which the recovery fails."""
         self._changed_pods: set[str] = set()
         self._awake = asyncio.Event()
@@ -78,9 +78,10 @@ class RecoveryRunner:
         self._watch: Reflector[PodView] | None = None
         self._trouble: str | None = None
         """Why the last watch did not work when it ended; None if it did."""
-        self._refusal: errors.Forbidden | None = None
+        self._ended_by: errors.Forbidden | None = None
+        """The refusal that has ended it: the weeder has no right to watch or to delete pods."""
         self._ended: tuple[float, End] | None = None
-        self._told_end = False
+        self._counted = self._told_end = False
         self.failing: str | None = None
         """The unexpected error after which it was started again; None once it works again."""
 
@@ -105,7 +106,7 @@ class RecoveryRunner:
         if clock.now() >= begun.until:  # it was started again after failures, too late
             self.finish(End.COMPLETED)
             return
-        self._phase, self._failure, end = Phase.OPENING, None, End.COMPLETED
+        self._phase, self._crash, end = Phase.OPENING, None, End.COMPLETED
         watch = self._watch = self._env.seed.watch_pods(
             begun.key.namespace,
             self._selectors[0] if len(self._selectors) == 1 else None,
@@ -123,7 +124,7 @@ class RecoveryRunner:
             error = failed.exceptions[0]  # which has cancelled the other task
             if not isinstance(error, errors.Forbidden):
                 raise error from None
-            self._refusal, end = error, End.FORBIDDEN
+            self._ended_by, end = error, End.FORBIDDEN
         finally:
             self._watch, self._trouble = None, watch.trouble
             self._env.metrics.weeder_watches.dec()
@@ -131,7 +132,8 @@ class RecoveryRunner:
 
     async def _admitted(self) -> None:
         await self._env.opening_turns.wait(self.begun.key.namespace)
-        if self._phase is Phase.OPENING:
+        if self._phase is Phase.OPENING and not self._counted:
+            self._counted = True
             self._opened()
 
     def finish(self, end: End) -> None:
@@ -148,7 +150,7 @@ class RecoveryRunner:
             _ = self._env.tasks.once(self.settle, f"end of weeding {self.begun.key}")
 
     def _drop(self, name: str) -> None:
-        reason = KeepReason.DROPPED if self._refused is None else KeepReason.FORBIDDEN
+        reason = KeepReason.DROPPED if self._may_not_delete is None else KeepReason.FORBIDDEN
         keep = Keep(reason, "it still waited for its turn when the recovery ended")
         self.log.dropped(name, keep, self._env.clock.now())
 
@@ -191,7 +193,7 @@ class RecoveryRunner:
         self._phase, self.failing, self._judged_all_at = Phase.WATCHING, None, -math.inf
         pods = watch.of(self.begun.key.namespace).values()
         found = [pod for pod in pods if rules.selected(pod, self._selectors)]
-        self._env.records.opened(self._env.clock.now(), found)
+        self._env.ledger.opened(self._env.clock.now(), found)
         while True:
             self._judge_pods(watch)
             due_at = self._judged_all_at + _JUDGED_AGAIN
@@ -212,7 +214,7 @@ class RecoveryRunner:
             Forbidden: the weeder has no right to delete pods.
             Exception: the unexpected error of a deletion.
         """
-        if (trouble := self._refused or self._failure) is not None:
+        if (trouble := self._may_not_delete or self._crash) is not None:
             raise trouble
         now, pods = self._env.clock.now(), watch.of(self.begun.key.namespace)
         names, self._changed_pods = self._changed_pods, set()
@@ -227,7 +229,7 @@ class RecoveryRunner:
                 self._note(pod, self._judge(pod, now), now)
 
     def _judge(self, pod: PodView, now: float) -> Judgement:
-        before = self._env.records.deleted_before(pod, now)
+        before = self._env.ledger.deleted_before(pod, now)
         judged = rules.judge(pod, self._selectors, self._env.policy, before, now)
         return (self._held() or judged) if isinstance(judged, Delete) else judged
 
@@ -281,10 +283,10 @@ class RecoveryRunner:
         """Starts to delete a pod; in a dry run only reports it."""
         now = self._env.clock.now()
         if self._env.dry_run:
-            self._env.records.enter(pod, now)
+            self._env.ledger.enter(pod, now)
             self._done(pod, delete, DeletionResult.DRY_RUN)
             return
-        self._env.records.sending(pod, now)
+        self._env.ledger.sending(pod, now)
         job = self._env.tasks.once(lambda: self._delete(pod, delete, now), f"delete {pod.name}")
         self._sending[pod.uid] = job
 
@@ -302,14 +304,14 @@ class RecoveryRunner:
         except errors.ClusterError as failure:
             error = failure
         except (CalledOff, errors.LeadershipLost):
-            self._env.records.called_off(pod)
+            self._env.ledger.called_off(pod)
             if self._ended is not None:  # nobody judges the pod again
                 self.queue.add(pod, delete, self._env.clock.now())
                 self._drop(pod.name)
             return
         except Exception as failure:
-            self._failure = failure  # the recovery fails with it
-            self._env.records.answered(pod, UNKNOWN)
+            self._crash = failure  # the recovery fails with it
+            self._env.ledger.answered(pod, UNKNOWN)
             raise
         finally:
             self._sending.pop(pod.uid, None)
@@ -320,7 +322,7 @@ class RecoveryRunner:
         """Raises CalledOff if a deletion that the budget lets go, and was `judged` then, is not allowed any more."""
         # If the process was frozen, the judgement is long ago, and the time may be over although nothing has ended.
         now = self._env.clock.now()
-        if self._ended is not None or now >= self.begun.until or self._refused is not None:
+        if self._ended is not None or now >= self.begun.until or self._may_not_delete is not None:
             raise CalledOff("the recovery has ended")
         if (held := self._held()) is not None:
             raise CalledOff(held.message)
@@ -333,10 +335,10 @@ class RecoveryRunner:
         now, found = self._env.clock.now(), answer(error)
         if isinstance(error, errors.Forbidden):
             if self._refusals.refused(sent, now):
-                self._refused = error
+                self._may_not_delete = error
         elif error is None or isinstance(error, errors.NotFound | errors.Conflict):
             self._refusals.allowed()
-        self._env.records.answered(pod, found)
+        self._env.ledger.answered(pod, found)
         if found.next_version:
             self.queue.until_next_version(pod, now)
         if found.again:
@@ -366,16 +368,16 @@ class RecoveryRunner:
         begun, ended = self.begun, self._ended
         watch = self._trouble if self._watch is None else self._watch.trouble
         return RecoveryStatus(
-            begun.id,
-            begun.key,
-            begun.cause,
-            self._phase,
-            begun.began,
-            begun.due,
-            begun.until,
+            id=begun.id,
+            key=begun.key,
+            cause=begun.cause,
+            phase=self._phase,
+            began=begun.began,
+            due=begun.due,
+            until=begun.until,
             ended=None if ended is None else ended[0],
             end=None if ended is None else ended[1],
-            trouble=watch if self._refusal is None else str(self._refusal),
+            trouble=watch if self._ended_by is None else str(self._ended_by),
             deletions=tuple(self.log.deletions),
             spared=self.log.spared,
             queued=len(self.queue),
@@ -401,7 +403,7 @@ class _ServiceRecoveries:
         default_factory=lambda: deque(maxlen=_PAST)
     )
     """The oldest first; of those that are over only what the API shows is kept."""
-    begun: deque[float] = field(default_factory=lambda: deque(maxlen=16))
+    opened_at: deque[float] = field(default_factory=lambda: deque(maxlen=16))
     """When the last of them began to weed; those that ended while they still waited do not count."""
 
     @property
@@ -457,7 +459,9 @@ class RecoveryRegistry:
         self.end(key, End.REPLACED)
         service = self._service(key)
         now = self._env.clock.now()
-        due = now + rules.recovery_wait(tuple(service.begun), now, self._env.policy.watch_duration)
+        due = now + rules.recovery_wait(
+            tuple(service.opened_at), now, self._env.policy.watch_duration
+        )
         if asked is not None and waited is not None:
             due = min(due, waited)  # asking again must not postpone a recovery that waits already
         begun = RecoveryStart(next(self._ids), key, cause, now, due, due + seconds, asked)
@@ -474,18 +478,16 @@ class RecoveryRegistry:
             # Where a recovery is under way, or counts towards the wait of the next, the service is always kept.
             now, window = self._env.clock.now(), self._env.policy.watch_duration
             for each, known in self._services.items():
-                counts = bool(known.begun) and now - known.begun[-1] < window
+                counts = bool(known.opened_at) and now - known.opened_at[-1] < window
                 if each != key and known.running is None and not counts:
                     del self._services[each]
                     break
         return service
 
     def _opened(self, service: _ServiceRecoveries, begun: RecoveryStart) -> None:
-        """Called when a recovery begins to weed: it counts towards the wait of the next ones, once."""
-        now = self._env.clock.now()
-        if not service.begun or service.begun[-1] < begun.began:
-            service.begun.append(now)
-            self._env.metrics.weeder_recoveries.labels(begun.key.service).inc()
+        """Called when a recovery begins to weed: it counts towards the wait of the next ones."""
+        service.opened_at.append(self._env.clock.now())
+        self._env.metrics.weeder_recoveries.labels(begun.key.service).inc()
 
     def end(self, key: ServiceKey, why: End) -> None:
         """Ends the recovery of a service; deletions that were sent are finished."""

@@ -90,25 +90,20 @@ def next_readiness(
     return Readiness(ready, now), ReadinessChange.BECAME_READY if ready else ReadinessChange.LOST
 
 
-def became_ready(pods: Iterable[PodView]) -> float | None:
-    """When the service became ready: the earliest Ready transition of the pods behind it; None if none has one."""
-    return min((pod.ready_since for pod in pods if pod.ready_since is not None), default=None)
-
-
 def weeds_until(
-    since: float | None, last_heard: float | None, now: float, watch_duration: float
+    since: float, last_heard: float | None, now: float, watch_duration: float
 ) -> float | None:
     """Until when to weed for a service that was found ready, and became so unseen at `since`; None to leave it alone.
 
     A recovery gets what remains of `watch_duration` since the service became ready. A service that has been ready for
-    longer, or for an unknown time, is left alone: no back-off outlasts that. A `since` in the future comes from
-    another machine's clock, and counts as now.
+    longer is left alone: no back-off outlasts that. A `since` in the future comes from another machine's clock, and
+    counts as now.
 
     After a gap in the watch it needs a recovery only if it became ready after `last_heard`, the last contact before
     the gap: it was lost and came back unseen. Without an earlier contact (None), as when this instance begins to lead,
     any instant is after it.
     """
-    if since is None or (last_heard is not None and since + _WHOLE_SECOND <= last_heard):
+    if last_heard is not None and since + _WHOLE_SECOND <= last_heard:
         return None
     until = min(since, now) + watch_duration
     return until if until > now else None
@@ -266,7 +261,7 @@ class DeletionAnswer:
     next_version: bool = False
     """The pod is judged again when its next version is seen."""
     again: bool = False
-    """The same request is sent again."""
+    """The same request is sent again, after a back-off of this pod's own; a 403 is paced by `RefusalCount`."""
     retry_after: float | None = None
     """Seconds to wait before that; None if the server named none."""
 
@@ -381,7 +376,7 @@ class Ledger:
         self.enter(pod, now)
 
     def called_off(self, pod: PodView) -> None:
-        """Stops counting a deletion that was not sent, unless an earlier request may have deleted the pod."""
+        """Stops counting a deletion that deleted nothing, unless an earlier request may have deleted the pod."""
         self._in_flight.discard(pod.uid)
         if pod.uid not in self._unanswered:
             self.take_back(pod.uid)

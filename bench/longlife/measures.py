@@ -28,7 +28,7 @@ FILLING: Final = frozenset(
         "OperationLog._manual",  # 500 by hand
         "_ShootHistory._entries",  # the history of a shoot: 520 entries, 86 kB
         "RecoveryRegistry._services",  # the recoveries of 1,000 services, gone ones included; with each:
-        "_ServiceRecoveries.begun",  # 16
+        "_ServiceRecoveries.opened_at",  # 16
         "_ServiceRecoveries.past",  # 5, each with 500 pods at most
         "RecoveryLog.deletions",
         "RecoveryLog._spared",

@@ -214,7 +214,7 @@ async def test_pods_that_went_while_it_was_down_are_not_asked_for(slow):
     await slow.recover(*THREE, settle=0.5)
     recovery = slow.weeder.registry.running(API)
     assert recovery.status().queued == 2
-    recovery._failure = RuntimeError("a bug")
+    recovery._crash = RuntimeError("a bug")
     await slow.until(lambda: slow.told("RunnerFailed"))
     for pod in slow.waiting():
         slow.world.delete_pod(NAMESPACE, pod.name)

@@ -190,7 +190,7 @@ async def test_a_deletion_that_waits_to_be_sent_when_the_right_is_found_missing_
     await harness.recover(SCHEDULER)
     recovery = harness.weeder.registry.running(API)
     waits[0]()
-    recovery._refused = Forbidden("pods is forbidden")
+    recovery._may_not_delete = Forbidden("pods is forbidden")
     assert recovery.running, "it ends as soon as it is its turn"
     with pytest.raises(CalledOff):
         waits[0]()

@@ -11,7 +11,7 @@ from app.core.model.endpoints import EndpointProbeSpec
 from app.core.model.instants import format_duration
 from app.core.model.overrides import LONGEST
 from app.core.model.shoots import Route
-from app.core.model.workloads import Direction, ResourceRef
+from app.core.model.workloads import Direction
 
 EXPIRY: Final = 0.75
 """The share of the grace period after which a lease counts as expired (rules 3.1)."""
@@ -141,13 +141,6 @@ class ProberPolicy:
         if direction is Direction.UP:
             return self.on_scale_up_failure
         return self.on_scale_down_failure
-
-    def dependent(self, ref: ResourceRef) -> DependentPolicy:
-        """The entry of `ref`; KeyError where it is not configured."""
-        for each in self.dependents:
-            if each.ref == ref:
-                return each
-        raise KeyError(ref)
 
 
 # The two loops of the watchdog; a process runs one of them, or both.

@@ -84,6 +84,7 @@ class SliceView:
     service: str
     """Label `kubernetes.io/service-name`; empty if missing, in which case the slice belongs to no service."""
     resource_version: str
+    """Compared only: a slice that has the same endpoints as before a gap may have lost them in between."""
     endpoints: tuple[SliceEndpoint, ...] = ()
 
 

@@ -121,8 +121,9 @@ def test_older_spellings_and_keys_mean_what_they_meant():
     policy = policy_files.read_prober_file(HERE / "good/older-spellings.yaml", strict=True).policy
     assert (policy.kubeconfig_secret, policy.probe_interval) == ("shoot-access-probe", 20.0)
     assert (policy.jitter, policy.failure_threshold, policy.success_threshold) == (0.1, 3, 1)
-    assert policy.dependent(KCM).scale_up == ScalePolicy(1, initial_delay=10.0, timeout=60.0)
-    assert (policy.dependent(KCM).optional, policy.dependent(CA).optional) == (False, True)
+    dependents = {each.ref: each for each in policy.dependents}
+    assert dependents[KCM].scale_up == ScalePolicy(1, initial_delay=10.0, timeout=60.0)
+    assert (dependents[KCM].optional, dependents[CA].optional) == (False, True)
 
 
 def test_anchors_and_merge_keys_give_what_they_stand_for_and_own_keys_win():

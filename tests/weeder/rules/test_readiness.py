@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.core.model.weeding import SliceEndpoint
 from app.weeder import rules
 from app.weeder.rules import Readiness, ReadinessChange
-from tests.weeder.rules.facts import NOW, down, piece, pod
+from tests.weeder.rules.facts import NOW, down, piece
 
 WATCH = 300.0
 READY, LOST, NONE = ReadinessChange.BECAME_READY, ReadinessChange.LOST, ReadinessChange.NONE
@@ -78,31 +78,12 @@ def test_changes_alternate_and_tell_when_it_became_what_it_is(history):
         assert (change, state) == (expected, Readiness(ready, since))
 
 
-# Since when it is ready.
-
-
-def test_it_became_ready_with_the_earliest_ready_transition_behind_it():
-    pods = [pod(ready_since=NOW - 5), pod(ready_since=NOW - 9), pod(ready_since=NOW - 1)]
-    assert rules.became_ready(pods) == NOW - 9
-
-
-def test_pods_that_do_not_tell_are_passed_over():
-    assert rules.became_ready([pod(), pod(ready_since=NOW - 9), pod()]) == NOW - 9
-    assert rules.became_ready([pod(ready_since=0.0), pod(ready_since=NOW)]) == 0.0
-
-
-@pytest.mark.parametrize("pods", [[], [pod()], [pod(), pod()]])
-def test_without_a_pod_that_tells_it_is_not_known_since_when(pods):
-    assert rules.became_ready(pods) is None
-
-
 # Start: ready for less than watchDuration is a recovery with the remaining time.
 
 
 @pytest.mark.parametrize(
     ("since", "until"),
     [
-        pytest.param(None, None, id="for an unknown time: left alone"),
         pytest.param(NOW, NOW + WATCH, id="just now"),
         pytest.param(NOW - 299.5, NOW + 0.5, id="for less: the remaining time"),
         pytest.param(NOW - 300, None, id="for as long: left alone"),
@@ -129,8 +110,6 @@ def test_how_long_is_weeded_at_start_for_a_service_by_the_time_since_which_it_is
         pytest.param(NOW - 21, NOW - 20, None, id="a second before a contact at a whole second"),
         pytest.param(NOW - 300, NOW - 900, None, id="in a long gap, for as long: left alone"),
         pytest.param(NOW - 299, NOW - 900, NOW + 1, id="in a long gap, for less"),
-        pytest.param(None, NOW - 20, None, id="for an unknown time: left alone"),
-        pytest.param(None, None, None, id="for an unknown time, no contact before"),
         pytest.param(NOW - 200, None, NOW + 100, id="no contact before: all is new"),
         pytest.param(NOW - 400, None, None, id="no contact before, for longer: left alone"),
         pytest.param(NOW + 60, NOW - 20, NOW + WATCH, id="in the future: now"),
