@@ -401,7 +401,7 @@ def run_ended(environment: ProberEnvironment, end: ScalingRunStatus) -> None:
         case OperationPhase.CANCELLED:
             text, severity = f"was ended: {end.message}", Severity.WARNING
         case OperationPhase.FAILED:
-            text, severity = f"failed for {end.message}", Severity.ERROR
+            text, severity = f"failed: {end.message}", Severity.ERROR
         case _:
             text, severity = f"is done, after {took:.1f} s", Severity.INFO
     report(
@@ -452,10 +452,8 @@ def resource_ended(
 def _reason(direction: Direction, run: ResourceRun, why: Why | None) -> str:
     if run.result is not StepResult.DONE and not _written_only(run):
         return _REASONS[run.result or StepResult.FAILED]
-    if why is Why.KEYS_REMOVED:
-        return "KeysRemoved"
-    if why is Why.FOUND_AT_ZERO:
-        return "FoundAtZero"
+    if why in {Why.KEYS_REMOVED, Why.FOUND_AT_ZERO, Why.ALREADY}:
+        return why
     return "ScaledUp" if direction is Direction.UP else "ScaledDown"
 
 
@@ -484,6 +482,8 @@ def line(direction: Direction, run: ResourceRun) -> str:
         return f"{run.ref} was scaled {direction}{_change(task)}; its pods were not awaited{detail}"
     if run.result is StepResult.DONE and task is not None and task.step is ScalingStep.TIDY:
         return f"{run.ref} was up already; its annotations were removed"
+    if run.result is StepResult.DONE and task is not None and task.step is ScalingStep.NOTHING:
+        return f"{run.ref} was up already; its pods are ready"
     return f"{_result(direction, run)}{detail}"
 
 

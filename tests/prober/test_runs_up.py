@@ -70,6 +70,20 @@ async def test_after_a_restart_readiness_is_awaited_from_when_it_is_first_seen(l
         assert not ups(second, MCM)
 
 
+async def test_what_an_earlier_process_has_scaled_up_is_told_as_up_already(lab):
+    first = await lab.healthy()
+    await first.survive_an_outage()
+    with first.faults.pods_stuck(SHOOT, KCM):
+        await first.until(lambda: ups(first, KCM))
+        await first.kill()
+        second = lab.prober(first.world)
+        await second.until(lambda: second.told("FlowStarted"), within=60)
+    await second.until(lambda: ups(second, MCM), within=60)
+    (told,) = second.told("AlreadyScaled")
+    assert told.message == f"{KCM} was up already; its pods are ready"
+    assert KCM not in {each.resource for each in second.told("ScaledUp")}
+
+
 async def test_a_delay_is_counted_once_a_hold_that_ends_the_run_does_not_start_it_again(harness):
     await harness.survive_an_outage()
     await harness.until(lambda: ups(harness, KCM))

@@ -505,11 +505,9 @@ class ResourceRun:
         while view is not None and not await self._settled(view, written):
             left = deadline - self._env.clock.now()
             if left <= 0:
-                wanted = "no pod is left" if self._down else "a pod is ready"
-                within = f"within {self._policy.timeout:g}s"
-                return self._end(
-                    StepResult.FAILED, f"{self.ref} was scaled, but not until {wanted} {within}"
-                )
+                what = "pods were left" if self._down else "no pod was ready"
+                text = f"{what} after {self._policy.timeout:g}s"
+                return self._end(StepResult.FAILED, text)
             self._guard.check()
             await self._guard.wait_for_change(min(left, _POLL))
             watch = self._env.seed.watch_state(Watched.DEPENDENTS)
