@@ -27,9 +27,9 @@ The path of one lease, from its JSON to the Event:
     prober.rules.schedule       says when to look again
     prober.scaling              makes one scaling run, level by level, one merge patch a resource (prober.rules.scaling)
     core.kube.seed              sends the patch (core.kube.seed_api: its turn among the seed's requests)
+    prober.status               sees that protection has begun (`ProtectionWatch`), and has that reported
     prober.messages             publishes a notice for log, metrics, history and Event (core.reporting): `ScaledDown` of
                                 a resource once its pods are gone
-    prober.status               sees that protection has begun, and has that reported
 
 In endpoint mode the probe is `GET /version` by the internal and the external route (`PathProbe`);
 `prober.rules.paths` says what the result means. From the verdict on everything is the same. Endpoint probes

@@ -132,7 +132,7 @@ def probe_results(reading: Reading, decision: Decision) -> dict[RequestKind, Pro
     if reading.paths:
         return {PROBES[each.route]: each.result for each in reading.paths.values()}
     if isinstance(reading.result, Failure):
-        results[reading.result.probe] = _failure_word(reading.result)
+        results[reading.result.kind] = _failure_word(reading.result)
     elif RequestKind.LEASE in results and decision.would_be is Verdict.SCALE_DOWN:
         results[RequestKind.LEASE] = ProbeResult.FAILURE
     return results
@@ -142,7 +142,7 @@ def _failure_word(failure: Failure) -> ProbeResult:
     if failure.retry_after is not None:
         return ProbeResult.THROTTLED
     unreachable = (
-        failure.reason is VerdictReason.UNREACHABLE and failure.probe is RequestKind.API_SERVER
+        failure.reason is VerdictReason.UNREACHABLE and failure.kind is RequestKind.API_SERVER
     )
     return ProbeResult.FAILURE if unreachable else ProbeResult.ERROR
 

@@ -551,7 +551,7 @@ class PathProbe(ShootProbe):
         return self._reading(started, internal.failure or first.result, internal)
 
     def backoff(self, failure: Failure, /) -> float | None:
-        of_path = failure.probe is RequestKind.INTERNAL
+        of_path = failure.kind is RequestKind.INTERNAL
         failed = of_path and paths.counts(Route.INTERNAL, failure.reason)
         return self._env.policy.internal_failure_backoff if failed else None
 

@@ -155,7 +155,7 @@ def _reachable(result: Tally | PathReading | Failure | None) -> Found:
     not_asked = ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"
     if result is None:
         return not_asked
-    if isinstance(result, Failure) and result.probe in _ASKS_THE_SERVER:
+    if isinstance(result, Failure) and result.kind in _ASKS_THE_SERVER:
         if result.reason in _NOT_ASKED:
             return not_asked
         answered = (
@@ -199,7 +199,7 @@ def _credentials(result: Tally | PathReading | Failure | None) -> Found:
     if isinstance(result, Failure):
         if result.reason in _CREDENTIALS:
             return ConditionStatus.FALSE, result.reason, result.message
-        if result.probe in _ASKS_THE_SERVER:
+        if result.kind in _ASKS_THE_SERVER:
             return ConditionStatus.UNKNOWN, result.reason, "the API server did not say"
     if result is None:
         return ConditionStatus.UNKNOWN, "NotProbed", "the API server was not asked"

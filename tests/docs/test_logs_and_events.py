@@ -21,7 +21,7 @@ TO_PEOPLE: Final = (
 )
 """The modules that make notices with Events."""
 WITHOUT_EVENT: Final = {
-    *("FlowStarted", "FlowEnded", "KeysRemoved", "ScalingRehearsed", "HoldEnded"),
+    *("FlowStarted", "FlowEnded", "ScalingRehearsed", "HoldEnded"),
     *("ProtectionNotReleased", "ProbedLessOften", "ProbedAsUsual", "ShootForgotten"),
     *("RunnerFailed", "WeedingEnded", "PodNotWeeded"),
     *("SetOverride", "EndOverride", "ScaleRequest"),  # no reasons

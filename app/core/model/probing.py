@@ -132,12 +132,13 @@ class ProbeResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a probe did not end in a reading."""
+    """The result of a probe that did not learn what it asked for."""
 
     reason: VerdictReason
     message: str
     """Trimmed, without control characters, and without text that the shoot may have planted."""
-    probe: RequestKind = RequestKind.API_SERVER
+    kind: RequestKind = RequestKind.API_SERVER
+    """Of the request that failed, as the metrics name it."""
     retry_after: float | None = None
     """The pause that a 429 asked for, in seconds."""
     at_once_when_credentials_change: bool = False
