@@ -23,7 +23,7 @@ class Clock:
         self._monotonic = monotonic
         self._base = epoch - monotonic()
         self.cpu_seconds = cpu_seconds
-        """Returns the seconds of CPU that this process has used; none on virtual time. Dear: 0.1 ms under load."""
+        """Returns the seconds of CPU that this process has used; none on virtual time. Expensive: 0.1 ms under load."""
 
     @classmethod
     def system(cls) -> Self:

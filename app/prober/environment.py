@@ -117,7 +117,7 @@ class ProbeSlots:
     """Limits how many probes run at once, such that slow shoots cannot take all slots (threat T11).
 
     A probe takes a fast slot. After a second it goes on, but gives the slot back. A shoot whose last probe was that
-    slow takes a slow slot instead, of which there is a number of its own, and keeps it to the end.
+    slow takes a slow slot instead, from a separate set, and keeps it to the end.
 
     Where this process itself is what is slow, as thousands of first probes shake hands, these keep their fast slots for
     longer: more of them at once would only make each run into its time limit, and begin anew.
@@ -162,7 +162,7 @@ class ProbeSlots:
         held.callback(asyncio.get_running_loop().call_later(SLOW, second_over).cancel)
 
     def _measure(self) -> None:
-        """Notes once in a second whether this process has been busy; reading its use of the CPU is dear."""
+        """Notes once in a second whether this process has been busy; reading its use of the CPU is expensive."""
         now = self._clock.now()
         if (passed := now - self._measured_at) >= SLOW:
             used = self._clock.cpu_seconds()

@@ -217,7 +217,7 @@ def read_text(path: Path) -> str:
 
 @cache
 def _adapter(form: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a type, or a tuple of one
-    return TypeAdapter(form)  # dear to make
+    return TypeAdapter(form)  # expensive to make
 
 
 @cache

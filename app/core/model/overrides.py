@@ -136,7 +136,7 @@ class Hold:
     operation: str
     """The uid of its ScaleRequest, which is the id of the operation."""
     force: bool = False
-    """Whether the scaling run continues even if the shoot is not probed."""
+    """`spec.force` of its ScaleRequest; a release has it, too, though its run ends with the probing of the shoot."""
     done: bool = True
     """Whether its scaling run has ended, successfully or not."""
     verified: bool = False
@@ -236,13 +236,13 @@ def hold_of(request: ScaleRequest, now: float) -> Hold | None:
     if until is None or request.deleting or not (lasts or now < until):
         return None
     return Hold(
-        request.spec.reason,
-        request.spec.author,
-        request.created_at,
-        until,
-        request.spec.direction,
-        request.id.uid,
-        request.spec.force,
+        reason=request.spec.reason,
+        author=request.spec.author,
+        created_at=request.created_at,
+        until=until,
+        direction=request.spec.direction,
+        operation=request.id.uid,
+        force=request.spec.force,
         done=not request.open,
         verified=request.verified,
     )

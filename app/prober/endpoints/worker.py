@@ -134,19 +134,19 @@ class Worker:
         probe, state = self.probe, self.state
         at, ran = (None, None) if self._last is None else self._last
         return EndpointResultView(
-            probe.name,
-            probe.type,
-            probe.effect,
-            self.target,
-            state.result or CachedResult.UNKNOWN,
-            state.counted,
-            None if state.result is None else state.since,
-            at,
-            None if ran is None else ran.outcome,
-            "" if ran is None else ran.message,
-            state.run,
-            self.waiting,
-            gate,
+            name=probe.name,
+            type=probe.type,
+            effect=probe.effect,
+            target=self.target,
+            result=state.result or CachedResult.UNKNOWN,
+            counted=state.counted,
+            since=None if state.result is None else state.since,
+            last_run=at,
+            last_outcome=None if ran is None else ran.outcome,
+            message="" if ran is None else ran.message,
+            run=state.run,
+            waiting=self.waiting,
+            gate=gate,
         )
 
     # The loop.

@@ -30,11 +30,11 @@ class ManualContext:
     """There has been a first probe, or there will be none."""
 
 
-def objection(direction: Direction, position: ManualContext) -> str | None:
+def objection(direction: Direction, context: ManualContext) -> str | None:
     """Why a manual scaling run needs `force`, in words; None if it does not."""
-    if not position.probed:
+    if not context.probed:
         return "the shoot is not probed, so nothing scales it back; use force to scale it anyway"
-    if direction is Direction.UP and position.would_be is Verdict.SCALE_DOWN:
+    if direction is Direction.UP and context.would_be is Verdict.SCALE_DOWN:
         return (
             "the verdict would be SCALE DOWN: controllers that come back now would act on expired "
             "leases; use force to scale it anyway"
@@ -97,16 +97,16 @@ def ordered(request: ScaleRequest, *, carried_on: bool) -> ScalingRunStatus:
     """The scaling run that a request asks for, which an earlier leader may have begun."""
     spec = request.spec
     return ScalingRunStatus(
-        request.id.uid,
-        request.id.namespace,
-        spec.direction,
-        Trigger.MANUAL,
-        OperationPhase.PENDING,
-        request.created_at,
-        spec.reason,
-        spec.author,
-        request.outlives_probing,
-        carried_on,
+        id=request.id.uid,
+        namespace=request.id.namespace,
+        direction=spec.direction,
+        trigger=Trigger.MANUAL,
+        phase=OperationPhase.PENDING,
+        created=request.created_at,
+        reason=spec.reason,
+        author=spec.author,
+        forced=request.outlives_probing,
+        carried_on=carried_on,
         hold_until=hold_end(request),
         verified=request.verified,
     )

@@ -243,7 +243,7 @@ class ScalingRun:
             stops = self._env.policy.on_failure(self.direction) is OnFailure.STOP
             if self.guard.ended is not None or (stops and any(each.failed for each in begun)):
                 break
-            to_come = tuple(each.dependent for level in later for each in level)
+            to_come = tuple(each.dependent for of_level in later for each in of_level)
 
     def _plan(self, dependents: Iterable[DependentPolicy]) -> scaling.Plan:
         return scaling.plan(
@@ -333,12 +333,12 @@ class ScalingRun:
             level,
             _PHASES[run.result],
             run.message,
-            run.began_at,
-            run.requested_at,
-            run.ended_at,
-            None if task is None else task.before,
-            None if task is None else task.after,
-            run.unavailable,
+            started=run.began_at,
+            written=run.requested_at,
+            ended=run.ended_at,
+            before=None if task is None else task.before,
+            after=None if task is None else task.after,
+            unavailable=run.unavailable,
         )
 
 
@@ -543,13 +543,13 @@ class Scaler:
         self._dry_run_direction = direction if self._env.dry_run else None
         self._begin(
             ScalingRunStatus(
-                self._env.operations.new_id(),
-                self._namespace,
-                direction,
-                Trigger.AUTO,
-                OperationPhase.PENDING,
-                self._env.clock.now(),
-                self._why,
+                id=self._env.operations.new_id(),
+                namespace=self._namespace,
+                direction=direction,
+                trigger=Trigger.AUTO,
+                phase=OperationPhase.PENDING,
+                created=self._env.clock.now(),
+                reason=self._why,
             )
         )
 
