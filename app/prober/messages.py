@@ -299,7 +299,7 @@ def annotation_invalid(
 
 def run_began(environment: ProberEnvironment, order: ScalingRunStatus) -> None:
     """Reports that a scaling run begins."""
-    by = f" by hand ({order.author}: {order.reason})" if order.manual else ""
+    by = f" {asked(order)}" if order.manual else ""
     report(
         environment,
         ScalingRunBegan,
@@ -310,6 +310,12 @@ def run_began(environment: ProberEnvironment, order: ScalingRunStatus) -> None:
         operation=order.id,
         trigger=order.trigger,
     )
+
+
+def asked(order: ScalingRunStatus) -> str:
+    """Whose wish a manual run carries out, and why: a person's, or our own (`maxProtectionDuration`)."""
+    whose = "" if order.author == OURSELVES else "by hand "
+    return f"{whose}({order.author}: {order.reason})"
 
 
 def cancelled(environment: ProberEnvironment, operation: ScalingRunStatus, by: str | None) -> None:

@@ -343,7 +343,7 @@ class ProtectionWatch:
                 self._begins = verdict.began(self._begins, self._env.clock.now())
         why = "found in the seed" if decision is None else decision.message
         if (run := self._scaler.scaling_run) is not None and run.order.manual:
-            why = f"scaled {run.direction} by hand ({run.order.author}: {run.order.reason})"
+            why = f"scaled {run.direction} {messages.asked(run.order)}"
         refs = [ref for ref, view in self._scaler.views().items() if view is not None]
         messages.protection_changed(self._env, self._namespace, refs[:1], why, began=active)
 

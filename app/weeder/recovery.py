@@ -1,9 +1,9 @@
 """One recovery: a service is ready again, and for `watchDuration` pods that depend on it are weeded (rules 6).
 
-A recovery watches the pods of its namespace. It judges those that change, and from time to time all of them, and
-queues those that are to be deleted. Before each deletion it waits for a turn of the budget that all namespaces share,
-and then judges the pod once more, as another recovery may have used up the cap meanwhile. When its time is over, what
-is still queued is dropped, and deletions that were sent are finished.
+`RecoveryRegistry.begin` begins one. It watches the pods of its namespace, judges those that change, and from time to
+time all of them, and queues those that are to be deleted. Before each deletion it waits for a turn of the budget that
+all namespaces share, and then judges the pod once more, as another recovery may have used up the cap meanwhile. When
+its time is over, what is still queued is dropped, and deletions that were sent are finished.
 
 A deletion carries the uid and resourceVersion that were judged, so that only that version of the pod is deleted. None
 is cancelled once it was sent, except when the process ends: whether it was carried out decides what counts to the

@@ -228,7 +228,7 @@ async def test_pods_that_do_not_go_within_the_timeout_are_reported_and_stop_noth
     with harness.faults.path_cut(SHOOT):
         await harness.run(120)
         assert harness.replicas() == (0, 0, 0)
-        assert "not until no pod is left" in harness.told("ScalingFailed")[0].message
+        assert "pods were left after" in harness.told("ScalingFailed")[0].message
 
 
 async def test_a_new_leader_waits_for_what_is_left_of_a_delay_on_the_way_down(lab):

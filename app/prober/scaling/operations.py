@@ -1,7 +1,7 @@
 """What the API asks of scaling: the dependents live, ignore-scaling, and scaling runs by hand (rules 7)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
@@ -233,8 +233,6 @@ def _alone(operation: ScalingRunStatus) -> ScalingRunStatus:
     return operation if operation.running else replace(operation, hold_until=None)
 
 
-Views = Mapping[ResourceRef, WorkloadView | None]
-
 READS_IN_FLIGHT: Final = 2
 """Requests in flight for all callers that only read."""
 PATIENCE: Final = 2.0
@@ -337,7 +335,7 @@ class Dependents:
     async def _wanted(self, order: IgnoreRequest) -> WorkloadView:
         """Reads the resource live; raises if it is none of the dependents, or does not match `If-Match`."""
         if all(each.ref != order.ref for each in self._env.policy.dependents):
-            views: Views = {}
+            views: scaling.Views = {}
         elif order.if_match is None:
             views = {order.ref: await self._read(order.namespace, order.ref)}
         else:  # it may name the ETag of all

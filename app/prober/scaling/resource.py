@@ -173,7 +173,7 @@ class _HeldBack(Exception):
 class ResourceRun:
     """Scales one resource in one scaling run.
 
-    The events tell the run when the next level may start: `sent`, `written` and `ended`, in this order.
+    The events tell the run when the next level may start: `sent`, `answered` and `ended`, in this order.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class ResourceRun:
         """A write was sent and is not answered yet."""
         self.sent = asyncio.Event()
         """Set when the first write or live read was sent, or there will be none."""
-        self.written = asyncio.Event()
+        self.answered = asyncio.Event()
         """Set when the write was accepted or has failed, or there will be none."""
         self.ended = asyncio.Event()
         self.requested_at: float | None = None
@@ -245,7 +245,7 @@ class ResourceRun:
                 self._end(StepResult.FAILED, "an unexpected error, see the log")
             self.ended_at = self._env.clock.now()
             self.sent.set()
-            self.written.set()
+            self.answered.set()
             self.ended.set()
 
     def _end(self, result: StepResult, message: str = "") -> None:
@@ -391,7 +391,7 @@ class ResourceRun:
             else:
                 self._memory.refusals[self.ref].allowed()
                 self.accepted = True
-                self.written.set()
+                self.answered.set()
                 return done, view
 
     async def _pause_before_retry(self, seconds: float, error: errors.ClusterError) -> None:

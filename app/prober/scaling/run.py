@@ -5,9 +5,10 @@ starts when this one is ready. On the way down it starts as soon as this level's
 the latest 1 s after they were sent: kube-controller-manager must not wait for machine-controller-manager's pods, nor
 for a slow write. What is slow goes on beside the next level, and the run ends when all of it has ended.
 
-Verdicts go on arriving while a run is under way. One of the same direction confirms the run, one of the other
-direction ends it. HOLD makes the next write wait for a while (`patience`); if the verdict is not confirmed by then,
-the run ends. When a run is ended, all its waits end at once, but a request that was sent is finished first.
+Verdicts arrive at `Scaler.on_verdict`, which begins a run, and go on arriving while it is under way. One of the same
+direction confirms the run, one of the other direction ends it. HOLD makes the next write wait for a while (`patience`);
+if the verdict is not confirmed by then, the run ends. When a run is ended, all its waits end at once, but a request
+that was sent is finished first.
 """
 
 import asyncio
@@ -271,7 +272,7 @@ class ScalingRun:
             await resource.ended.wait()
             return
         # A slow write goes on beside the next level.
-        await wait_until_set(resource.written, _LEVEL_GOES_ON)
+        await wait_until_set(resource.answered, _LEVEL_GOES_ON)
 
     def supersede(self) -> None:
         """Ends a scale-down that only waits for pods, if a dependent that it has dealt with is up again.
@@ -280,7 +281,7 @@ class ScalingRun:
         through another run that starts when this one has ended.
         """
         writing = not self._no_more_levels or not all(
-            each.written.is_set() for each in self._resources.values()
+            each.answered.is_set() for each in self._resources.values()
         )
         if self.direction is Direction.UP or writing or self.guard.ended is not None:
             return
