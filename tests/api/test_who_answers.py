@@ -1,5 +1,6 @@
 """Who answers a call: the leader of its loop or any replica; and what a dry run and a fresh start do to it."""
 
+import re
 from typing import Any, NamedTuple
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from app.core.model.policy import Loop
 from tests.api.facts import KCM, NAMESPACE, NOW, SERVICE
 from tests.api.fakes import populate, type_of
+from tests.api.openapi import document
 
 
 class Asked(NamedTuple):
@@ -52,9 +54,10 @@ OF_ANY_PROCESS = [
     Asked("GET", "/api/v1/pauses"),
     Asked("DELETE", f"/api/v1/pauses/{KCM.name}", writes=True),
     *(Asked("GET", f"/api/v1/{part}") for part in ("status", "audit", "config")),
+    Asked("PUT", "/api/v1/config/log-level", {"level": "info"}),
     *(
         Asked("GET", path)
-        for path in ("/livez", "/readyz", "/metrics", "/", "/docs", "/openapi.json")
+        for path in ("/livez", "/readyz", "/healthz", "/metrics", "/", "/docs", "/openapi.json")
     ),
 ]
 OF_LEADERS = [*OF_THE_PROBERS_LEADER, *OF_THE_WEEDERS_LEADER]
@@ -82,6 +85,15 @@ def untouched(*, overrides, scaling_runs, weeders, resources):
 
     before = repr(state())
     return lambda: repr(state()) == before
+
+
+def test_each_call_of_the_document_is_among_these():
+    """Only the stream of events is not, as it does not end."""
+    asked = {(each.method, each.path) for each in (*OF_LEADERS, *OF_REPLICAS)}
+    for path, methods in document()["paths"].items():
+        form = re.compile(re.sub(r"{\w+}", "[^/]+", path))
+        found = {method for method, one in asked if form.fullmatch(one)}
+        assert {each.upper() for each in methods} <= found or path == "/api/v1/events", path
 
 
 @pytest.mark.parametrize("asked", OF_LEADERS, ids=str)
