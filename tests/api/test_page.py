@@ -349,9 +349,10 @@ def test_text_of_others_stays_text(client, shoots, overrides):
     [
         ("/shoots/shoot--no--such", "the seed has no Cluster shoot--no--such"),
         ("/shoots/..%3Cb%3E", "the seed has no Cluster"),
+        ("/shoot/shoot--no--such", "there is nothing at this path"),
     ],
 )
-def test_a_shoot_that_is_none_is_a_page_that_says_so(client, path, said):
+def test_what_is_not_there_is_a_page_that_says_so(client, path, said):
     html = page_of(client, path, status=404)
     assert said in html
     assert 'href="/"' in html

@@ -26,9 +26,6 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-PATHS: Final = frozenset({"/", "/rows", "/operations", "/weeders", "/audit", "/config"})
-"""Paths of pages, besides those below `/shoots/`."""
-_SHOOTS: Final = "/shoots/"
 _STATIC: Final = "/static/"
 _KINDS: Final = {
     "js": "text/javascript; charset=utf-8",
@@ -263,8 +260,8 @@ def paced(parts: Iterable[str], process: "SelfView") -> Response:
 class Browsers:
     """Middleware outside of authentication: serves static files to everybody, and shows browsers problems as pages.
 
-    A problem becomes a page if the path is that of a page and the client accepts HTML and not
-    `application/problem+json`. Answers at the paths of the API never change.
+    A problem becomes a page if the client accepts HTML and not `application/problem+json`; answers at the paths of the
+    API never change.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -280,7 +277,7 @@ class Browsers:
         else:
             accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
             as_page = b"text/html" in accepted and MEDIA_TYPE.encode() not in accepted
-            if as_page and (scope["path"] in PATHS or scope["path"].startswith(_SHOOTS)):
+            if as_page and not scope["path"].startswith("/api/"):
                 send = _as_page(scope, receive, send)
             await self._app(scope, receive, send)
 
