@@ -174,7 +174,7 @@ def test_the_rehearsal_is_the_originals_deployment_with_a_name_of_its_own(role):
     }
     assert rehearsal["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     assert pod["metadata"]["labels"]["networking"] == "allowed", "or it would not reach anybody"
-    assert "role" not in pod["metadata"]["labels"], "or it would be taken for one of the original"
+    assert pod["metadata"]["labels"]["app"] == name, "or it would be taken for one of the original"
     assert "status" not in rehearsal
     (container,) = pod["spec"]["containers"]
     command = commands.parse(container["command"][1:], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
