@@ -151,6 +151,9 @@ def test_the_service_of_the_page_lets_the_seeds_prometheus_in_to_gardeners_pods(
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     ours = yaml.safe_load((ROOT / "helm/dependency-watchdog/values-gardener.yaml").read_text())
     assert service["metadata"]["annotations"] == ours["metrics"]["service"]["annotations"]
+    (monitor,) = (each for each in OBJECTS if each.get("kind") == "PodMonitor")
+    assert monitor["metadata"]["labels"] == ours["metrics"]["serviceMonitor"]["labels"]
+    assert monitor["metadata"]["labels"] == ours["alerts"]["labels"]
 
 
 def test_the_alerts_are_quiet_about_just_what_gardeners_rights_lack():
