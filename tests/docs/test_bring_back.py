@@ -98,7 +98,7 @@ def test_with_force_it_scales_up_what_still_looks_cut_off(tmp_path):
 
 
 def test_a_shoot_that_sleeps_is_named_and_never_scaled(tmp_path):
-    """gardenlet keeps what runs in it, which would be controllers without an API server."""
+    """Its controllers would run without an API server, until gardenlet reconciles it."""
     found = shoots("shoot--a--one", "shoot--a--asleep", asleep=["shoot--a--asleep"])
     after = shoots("shoot--a--asleep", asleep=["shoot--a--asleep"])
     code, said, calls = run(tmp_path, "--reason", "x", "--force", before=found, after=after)
