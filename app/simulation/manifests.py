@@ -27,7 +27,7 @@ def cluster(name: str, since: float, *, grace: str | None = None) -> Object:
             "kubernetes": {"kubeControllerManager": kcm},
         },
         "status": {
-            "isHibernated": False,
+            "hibernated": False,
             "lastOperation": {
                 "type": "Reconcile",
                 "state": "Succeeded",

@@ -32,8 +32,11 @@ def test_the_command_of_the_page_makes_the_alerts_that_ask_for_the_jobs_of_its_m
     rule = yaml.safe_load(helm(*(str(CHART) if ROOT / each == CHART else each for each in words)))
     assert rule["kind"] == "PrometheusRule"
     assert rule["metadata"]["namespace"] == "garden"
-    assert rule["metadata"]["labels"]["prometheus"] == "seed"
+    # Of a seed's Prometheus servers this one alone has an Alertmanager, which mails what has such a label.
+    assert rule["metadata"]["labels"]["prometheus"] == "aggregate"
+    assert MONITOR["metadata"]["labels"] == {"prometheus": "aggregate"}
     alerts = {each["alert"]: each for group in rule["spec"]["groups"] for each in group["rules"]}
+    assert {each["labels"]["visibility"] for each in alerts.values()} == {"operator"}
     asked = set(re.findall(r'up\{job=~"([^"]+)"\}', alerts["DWDDown"]["expr"]))
     (chosen,) = MONITOR["spec"]["selector"]["matchExpressions"]
     assert MONITOR["spec"]["jobLabel"] == chosen["key"]

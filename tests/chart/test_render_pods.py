@@ -146,6 +146,19 @@ def test_the_plural_of_a_kind_is_not_part_of_the_file(render: Renderer) -> None:
     assert "scalers" in rendered.text
 
 
+def test_a_service_of_null_is_none_wherever_it_came_from(render: Renderer) -> None:
+    """Helm takes away what the defaults have; of a service from another file of values it leaves null."""
+    rendered = render(
+        values={
+            "weeder": {
+                "config": {"servicesAndDependantSelectors": {"kube-apiserver": None, "mine": None}}
+            }
+        }
+    )
+    (found,) = [each for each in configurations(rendered) if "weeder" in each["metadata"]["name"]]
+    assert set(parse_weeder(_text(found), "x", strict=True).policy.services) == {"etcd-main-client"}
+
+
 def test_large_numbers_reach_the_program_as_they_were_written(render: Renderer) -> None:
     flags = {"kubeApiQps": 1234567.5, "kubeApiBurst": 2147483647}
     config = {"failureThreshold": 2147483647}

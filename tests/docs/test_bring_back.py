@@ -25,14 +25,15 @@ esac
 RUNNING = {"items": [{"phase": "Running"}, {"phase": "Done"}]}
 
 
-def shoots(*protected, held=()):
-    """The answer to `dwd shoots`; `held` are namespaces, with the direction of the hold."""
+def shoots(*protected, held=(), asleep=()):
+    """The answer to `dwd shoots`; `held` are namespaces, with the hold's direction, `asleep` some of `protected`."""
     held = dict(held)
     names = {*protected, *held, "shoot--a--well"}
     return {
         "items": [
             {
                 "namespace": each,
+                "reason": "Hibernated" if each in asleep else "LeasesExpired",
                 "hold": {"direction": held[each]} if each in held else None,
                 "resources": [{"protectionActive": each in protected}],
             }
@@ -94,6 +95,16 @@ def test_with_force_it_scales_up_what_still_looks_cut_off(tmp_path):
     code, _, calls = run(tmp_path, "--reason", "x", "--force", before=shoots("shoot--a--refused"))
     assert code == 0
     assert "scale up shoot--a--refused --reason x --force" in calls
+
+
+def test_a_shoot_that_sleeps_is_named_and_never_scaled(tmp_path):
+    """Its controllers would run without an API server, until gardenlet reconciles it."""
+    found = shoots("shoot--a--one", "shoot--a--asleep", asleep=["shoot--a--asleep"])
+    after = shoots("shoot--a--asleep", asleep=["shoot--a--asleep"])
+    code, said, calls = run(tmp_path, "--reason", "x", "--force", before=found, after=after)
+    assert (code, said) == (1, "shoot--a--asleep: still at 0\n")
+    scaled = [each for each in calls if each.startswith("scale")]
+    assert scaled == ["scale up shoot--a--one --reason x --force"]
 
 
 def test_resume_ends_the_pause_and_each_hold_of_a_scale_up_and_nothing_else(tmp_path):

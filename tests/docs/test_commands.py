@@ -46,7 +46,10 @@ FOREIGN_FLAGS = {
     "contract.md": {"watch-cache-sizes"},
     "glossary.md": {"node-monitor-grace-period", "unhealthy-zone-threshold"},
     "image.md": {"no-cache"},
-    "install.md": {"api-versions", "atomic", "rollback-on-failure", "set", "take-ownership"},
+    "install.md": {
+        *("api-versions", "atomic", "reset-then-reuse-values", "reuse-values"),
+        *("rollback-on-failure", "set", "take-ownership"),
+    },
     "migrate.md": {"flag"},
     "opponent.md": {"leader-elect", "node-monitor-grace-period"},
     "performance.md": {"json"},

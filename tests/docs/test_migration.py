@@ -151,6 +151,9 @@ def test_the_service_of_the_page_lets_the_seeds_prometheus_in_to_gardeners_pods(
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     ours = yaml.safe_load((ROOT / "helm/dependency-watchdog/values-gardener.yaml").read_text())
     assert service["metadata"]["annotations"] == ours["metrics"]["service"]["annotations"]
+    (monitor,) = (each for each in OBJECTS if each.get("kind") == "PodMonitor")
+    assert monitor["metadata"]["labels"] == ours["metrics"]["serviceMonitor"]["labels"]
+    assert monitor["metadata"]["labels"] == ours["alerts"]["labels"]
 
 
 def test_the_alerts_are_quiet_about_just_what_gardeners_rights_lack():
@@ -174,7 +177,7 @@ def test_the_rehearsal_is_the_originals_deployment_with_a_name_of_its_own(role):
     }
     assert rehearsal["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     assert pod["metadata"]["labels"]["networking"] == "allowed", "or it would not reach anybody"
-    assert "role" not in pod["metadata"]["labels"], "or it would be taken for one of the original"
+    assert pod["metadata"]["labels"]["app"] == name, "or it would be taken for one of the original"
     assert "status" not in rehearsal
     (container,) = pod["spec"]["containers"]
     command = commands.parse(container["command"][1:], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})

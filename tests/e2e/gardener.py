@@ -55,7 +55,7 @@ def config_map(name: str, content: Json) -> Json:
 
 def deployment(name: str, config: str) -> Json:
     """As gardenlet's own component deploys it; the resource manager raises the replicas to two in such seeds."""
-    labels = {"role": name, "gardener.cloud/role": "dependency-watchdog"}
+    labels = {"app": name}
     container = {
         "name": "dependency-watchdog",
         "image": ORIGINAL,

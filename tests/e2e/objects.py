@@ -101,7 +101,7 @@ def shoot(namespace: str, *, grace: float) -> Json:
             "provider": {"type": "local", "workers": [{"name": POOL}]},
             "kubernetes": {"version": "1.35.4", "kubeControllerManager": manager},
         },
-        "status": {"lastOperation": operation, "isHibernated": False},
+        "status": {"lastOperation": operation, "hibernated": False},
     }
 
 

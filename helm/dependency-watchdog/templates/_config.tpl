@@ -1,10 +1,14 @@
 {{/*
-The file of a loop, from its values: the same keys, but for `ref.resource`, which is for the chart alone. Takes root and loop.
+The file of a loop, from its values: the same keys, but for `ref.resource`, which is for the chart alone, and for services of null:
+of one that another file of values has brought, helm leaves the null. Takes root and loop.
 */}}
 {{- define "dependency-watchdog.configFile" -}}
 {{- $config := deepCopy (index .root.Values .loop).config -}}
 {{- range $config.dependentResourceInfos -}}
 {{- $_ := unset .ref "resource" -}}
+{{- end -}}
+{{- range $service, $selectors := $config.servicesAndDependantSelectors -}}
+{{- if kindIs "invalid" $selectors }}{{ $_ := unset $config.servicesAndDependantSelectors $service }}{{ end -}}
 {{- end -}}
 {{- toYaml $config -}}
 {{- end -}}

@@ -243,7 +243,8 @@ class _LastOperation(Struct, rename="camel"):
 
 
 class _ShootStatus(Struct, rename="camel"):
-    is_hibernated: bool | None = None
+    # In Gardener's Go code it is IsHibernated.
+    hibernated: bool | None = None
     last_operation: _LastOperation | None = None
 
 
@@ -309,7 +310,7 @@ def _shoot_view(shoot: _Shoot) -> ShootView:
     return ShootView(
         deleting=bool(shoot.metadata and shoot.metadata.deletion_timestamp),
         hibernation_enabled=bool(spec.hibernation and spec.hibernation.enabled),
-        is_hibernated=bool(status.is_hibernated),
+        is_hibernated=bool(status.hibernated),
         last_operation=None
         if last is None
         else LastOperation(last.type, last.state, parse_rfc3339(last.last_update_time)),
