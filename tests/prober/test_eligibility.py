@@ -108,16 +108,17 @@ async def test_protection_that_appears_starts_the_prober_of_a_shoot_that_is_not_
     assert harness.runs()
 
 
-async def test_a_shoot_that_wakes_up_is_probed_once_gardenlet_says_that_it_is_awake(lab):
+@pytest.mark.parametrize("name", ["hibernated", "isHibernated"])
+async def test_a_shoot_that_wakes_up_is_probed_once_gardenlet_says_that_it_is_awake(lab, name):
     """Before, gardenlet starts its controllers in an order of its own, and the API server is still to come."""
     world = empty(lab, ("Reconcile", "Processing"))
-    world.patch_cluster(SHOOT, {"status": {"hibernated": True}})
+    world.patch_cluster(SHOOT, {"status": {name: True}})
     await lab.clock.sleep(1)
     harness = lab.prober(world)
     await harness.run(60)
     assert not harness.runs()
     assert harness.prober.registry.status(SHOOT).reason == "WakingUp"
-    world.patch_cluster(SHOOT, {"status": {"hibernated": False}})
+    world.patch_cluster(SHOOT, {"status": {name: False}})
     await harness.run(60)
     assert harness.state() is ShootState.HEALTHY
 

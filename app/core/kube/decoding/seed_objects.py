@@ -243,8 +243,9 @@ class _LastOperation(Struct, rename="camel"):
 
 
 class _ShootStatus(Struct, rename="camel"):
-    # In Gardener's Go code it is IsHibernated.
     hibernated: bool | None = None
+    # Its name in Gardener's Go code, and in what was written about it: taken as well, as it only keeps us back.
+    is_hibernated: bool | None = None
     last_operation: _LastOperation | None = None
 
 
@@ -310,7 +311,7 @@ def _shoot_view(shoot: _Shoot) -> ShootView:
     return ShootView(
         deleting=bool(shoot.metadata and shoot.metadata.deletion_timestamp),
         hibernation_enabled=bool(spec.hibernation and spec.hibernation.enabled),
-        is_hibernated=bool(status.hibernated),
+        is_hibernated=bool(status.hibernated or status.is_hibernated),
         last_operation=None
         if last is None
         else LastOperation(last.type, last.state, parse_rfc3339(last.last_update_time)),
