@@ -356,7 +356,11 @@ NO_CERTIFICATE = {"certificate-authority-data": "bm90aGluZw=="}
         (config(cluster=NO_CERTIFICATE), "(file): its certificates cannot be used"),
         (config(cluster={"proxy-url": "http://p"}), "proxy-url: is not supported"),
         (config(cluster={"tls-server-name": "x"}), "tls-server-name: is not supported"),
-        (config(cluster={"server": "https://[::1"}), "server: is not a URL"),
+        *(
+            (config(cluster={"server": each}), "server: is not a URL")
+            for each in ("https://[::1", "https://seed:0", "https://user:pw@seed", "ftp://seed")
+        ),
+        (config(user={"token": "a b"}), "(file): its token is not a token"),
         (config(user={"token": "t", "as": "somebody"}), "as: is not supported"),
         (config(user={"exec": {"command": "/nowhere"}, "as": "x"}), "as: is not supported"),
         (config(user={"username": "u", "password": "p"}), "username: is not supported"),
