@@ -18,6 +18,7 @@ from app.core.errors import (
     FeatureUnavailable,
     Forbidden,
     NotFound,
+    Refused,
     trimmed,
 )
 from app.core.model.overrides import API_PAUSE, NOWHERE, ObjectId, Pause, ScaleRequest
@@ -83,10 +84,20 @@ class OverrideService:
 
         Raises:
             EntryChanged: somebody else made, changed or deleted it at the same time.
+            Refused: it is being deleted, and a finalizer still keeps it.
         """
         where = self._home if namespace is None else namespace
         wanted = replace(wanted, id=ObjectId(where, API_PAUSE))
         before = self._pauses.of(where).get(API_PAUSE)
+        if before is not None and before.deleting:
+            # Nothing that is written into it would be in force. It may be gone by now.
+            self.check(PAUSES)
+            before = await self._pauses.read(where, API_PAUSE)
+            if before is not None and before.deleting:
+                text = (
+                    f"Pause {API_PAUSE} in {where} is being deleted, and a finalizer still keeps it"
+                )
+                raise Refused(f"{text}: remove that, or make a Pause of another name with kubectl")
 
         async def write() -> Pause:
             if before is None:
@@ -283,9 +294,10 @@ def _says(found: ScaleRequest, wanted: ScaleRequest) -> bool:
 
 
 def _same(found: Pause, wanted: Pause) -> bool:
-    return (found.scope, found.reason, found.author, found.verified) == (
+    return (found.scope, found.reason, found.author, found.verified, found.deleting) == (
         wanted.scope,
         wanted.reason,
         wanted.author,
         True,
+        False,
     ) and 0.0 <= found.until - wanted.until < 1.0
