@@ -249,12 +249,13 @@ class WeederController:
     def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
         """Begins a recovery for a person, with the same rules, caps and waits; it replaces one that runs.
 
-        With `force` it overrides the pause that covers the namespace now, but no later or changed one.
+        With `force` it overrides the pauses that cover the namespace now, but no later or changed one.
 
         Raises:
             LeadershipLost, NotFound, NotKnownYet, Refused: as `check_weed_now`.
         """
-        asked = WeedRequest(author, reason, self.check_weed_now(key, force=force))
+        despite = self.check_weed_now(key, force=force)
+        asked = WeedRequest(author, reason, despite, self._env.pauses.keeping_off(key.namespace))
         seconds = self._env.policy.watch_duration
         recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
         if recovery is None:
