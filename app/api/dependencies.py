@@ -30,7 +30,7 @@ from app.api.context import Context, ProberView
 from app.api.problems import Problem, ProblemType, invalid
 from app.api.request_bodies import Remark
 from app.api.schemas import ListMetadata
-from app.core.errors import trimmed
+from app.core.errors import FeatureUnavailable, trimmed
 from app.core.model.callers import Caller
 from app.core.model.policy import Loop
 from app.core.model.weeding import ServiceKey, ServiceStatus
@@ -215,6 +215,16 @@ def refuse_in_dry_run(context: Context, options: WriteOptions) -> None:
     if context.process.dry_run and not options.dry_run:
         detail = "this process was started with --dry-run: it reads, judges and plans, but writes nothing"
         raise Problem(ProblemType.DRY_RUN, detail)
+
+
+def refuse_if_off(context: Context, feature: str) -> None:
+    """Refuse a dry run where the write would be refused, too, as the feature is off in this process.
+
+    Raises:
+        FeatureUnavailable: it is off.
+    """
+    if (off := context.process.features_off().get(feature)) is not None:
+        raise FeatureUnavailable(feature, off)
 
 
 PLANNED: Final[dict[int | str, dict[str, Any]]] = {

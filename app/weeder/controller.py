@@ -33,8 +33,7 @@ from app.weeder.selector_check import SelectorCheck
 log = structlog.get_logger(__name__)
 
 _WORKERS: Final = 8
-_TRIES: Final = 5
-_BACKOFF: Final = Backoff(first=1.0, most=10.0)
+_BACKOFF: Final = Backoff(first=1.0, most=30.0)
 
 
 @dataclass(slots=True)
@@ -135,8 +134,10 @@ class ReadySince:
         """Schedules another try after an error that may be transient, as long as an answer could matter."""
         question.failures += 1
         pause = error.retry_after or _BACKOFF.delay(question.failures)
-        most = TRANSIENT_REFUSALS + 1 if isinstance(error, errors.Forbidden) else _TRIES
-        if question.failures < most and pause < self._env.policy.watch_duration:
+        refused = isinstance(error, errors.Forbidden) and question.failures > TRANSIENT_REFUSALS
+        next_at = self._env.clock.now() + pause
+        # The service was ready when the question was asked, so no answer can be later.
+        if not refused and next_at < question.asked + self._env.policy.watch_duration:
             asyncio.get_running_loop().call_later(pause, self._enqueue, question)
             return
         log.warning(
@@ -249,12 +250,13 @@ class WeederController:
     def weed_now(self, key: ServiceKey, *, author: str, reason: str, force: bool) -> RecoveryStatus:
         """Begins a recovery for a person, with the same rules, caps and waits; it replaces one that runs.
 
-        With `force` it overrides the pause that covers the namespace now, but no later or changed one.
+        With `force` it overrides the pauses that cover the namespace now, but no later or changed one.
 
         Raises:
             LeadershipLost, NotFound, NotKnownYet, Refused: as `check_weed_now`.
         """
-        asked = WeedRequest(author, reason, self.check_weed_now(key, force=force))
+        despite = self.check_weed_now(key, force=force)
+        asked = WeedRequest(author, reason, despite, self._env.pauses.keeping_off(key.namespace))
         seconds = self._env.policy.watch_duration
         recovery = self._registry.begin(key, Cause.ASKED, seconds, asked)
         if recovery is None:

@@ -130,8 +130,11 @@ class RecoveryLog:
             self.failed(name, why, at)
 
     def skipped(self, pod: PodView, keep: Keep, at: float) -> None:
-        """Notes why a pod is left alone, unless this recovery has deleted it already."""
-        if pod.uid in self._deleted or keep.reason is KeepReason.NOT_SELECTED:
+        """Notes why a pod is left alone, unless this recovery has deleted it already, or no selector matches it."""
+        if keep.reason is KeepReason.NOT_SELECTED:
+            self.gone(pod.name)
+            return
+        if pod.uid in self._deleted:
             return
         self._failed.pop(pod.name, None)
         before = self._spared.get(pod.name)
@@ -156,7 +159,7 @@ class RecoveryLog:
         self._spared.pop(name, None)
 
     def gone(self, name: str) -> None:
-        """Forgets a pod that was deleted, or does not exist any more."""
+        """Forgets a pod that was deleted, does not exist any more, or is not selected."""
         self._spared.pop(name, None)
         self._failed.pop(name, None)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.core import errors
 from app.core.limits import RefusalCount
+from app.core.model.overrides import PauseDecision
 from app.core.model.weeding import (
     Cause,
     Delete,
@@ -241,9 +242,10 @@ class RecoveryRunner:
             return Keep(KeepReason.STALE, "it is not known whether the service is still ready")
         if not self._env.pauses.synced:
             return Keep(KeepReason.PAUSED, "it is not known yet what is paused")
-        paused, asked = self._env.pauses.paused(self.begun.key.namespace), self.begun.asked
-        forced = asked is not None and asked.despite == paused
-        return None if paused is None or forced else Keep(KeepReason.PAUSED, paused)
+        asked = self.begun.asked
+        despite = frozenset[PauseDecision]() if asked is None else asked.overrides
+        paused = self._env.pauses.paused(self.begun.key.namespace, despite=despite)
+        return None if paused is None else Keep(KeepReason.PAUSED, paused)
 
     def _note(self, pod: PodView, judged: Judgement, now: float) -> None:
         if isinstance(judged, Delete):

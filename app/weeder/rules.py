@@ -135,6 +135,8 @@ def recovery_wait(begun: Sequence[float], now: float, window: float) -> float:
 _KUBELET: Final = Backoff(first=10.0, most=LONGEST_BACKOFF)
 # A container runtime that does not know an instant writes 1970, or year 1.
 _EPOCH: Final = 0.0
+# The owner of the mirror of a static pod.
+_NODE: Final = ("v1", "Node")
 # How many waiting containers a message names; the others are counted.
 _NAMES: Final = 3
 
@@ -210,6 +212,9 @@ def _spared(
         return Keep(
             KeepReason.ALREADY_DELETED, "its deletion was sent already; no pod is deleted twice"
         )
+    if pod.owner is not None and pod.owner[:2] == _NODE:
+        text = "it is a static pod, which the kubelet goes on running: a deletion starts nothing"
+        return Keep(KeepReason.BARE_POD, text)
     if pod.owner is None and not policy.weed_bare_pods:
         return Keep(
             KeepReason.BARE_POD,

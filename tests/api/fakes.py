@@ -201,10 +201,16 @@ class FakeOverrides:
     def ended_by(self, uid: str) -> str | None:
         return self.ended.get(uid)
 
+    async def replaceable(self, namespace: str | None) -> Pause | None:
+        found = self.objects.get((facts.HOME if namespace is None else namespace, API_PAUSE))
+        if found is not None and found.deleting:
+            raise Refused("it is being deleted")
+        return found
+
     async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:
         self.check("pauses")
         where = facts.HOME if namespace is None else namespace
-        before = self.objects.get((where, API_PAUSE))
+        before = await self.replaceable(namespace)
         written = replace(wanted, id=ObjectId(where, API_PAUSE, "made", "1"), verified=True)
         self.add(written)
         return PauseWrite(before, written)

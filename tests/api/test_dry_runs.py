@@ -1,10 +1,23 @@
 """`dryRun` of the calls that change something: what would change, checked as the call itself, and nothing written."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.core.errors import Refused
 from app.core.model.policy import Loop
-from tests.api.facts import HOME, KCM, MCM, NAMESPACE, healthy, pause, request, service, workload
+from tests.api.facts import (
+    HOME,
+    KCM,
+    MCM,
+    NAMESPACE,
+    healthy,
+    pause,
+    request,
+    run,
+    service,
+    workload,
+)
 
 SHOOT = f"/api/v1/shoots/{NAMESPACE}"
 IGNORE = f"{SHOOT}/resources/Deployment/kube-controller-manager/ignore-scaling"
@@ -63,12 +76,21 @@ def test_a_pause_that_would_replace_another_shows_both(client, overrides):
     assert client.put(f"{SHOOT}/pause", json=REASON).json() == found["after"]
 
 
+def test_a_pause_that_is_being_deleted_would_not_be_replaced(client, overrides):
+    overrides.add(replace(pause(), deleting=True))
+    for dry_run in (True, False):
+        answer = client.put(f"{SHOOT}/pause", json={**REASON, "dryRun": dry_run})
+        assert (answer.status_code, "being deleted" in answer.json()["detail"]) == (409, True)
+
+
 @pytest.mark.parametrize("what", ["pause", "hold"])
 def test_nothing_to_end_is_no_change(client, what):
     assert changes(client.delete(f"{SHOOT}/{what}", params={"dryRun": "true"})) == []
 
 
-def test_where_there_are_no_overrides_the_dry_run_says_so_too(client, process):
+def test_where_there_are_no_overrides_the_dry_run_says_so_too(client, process, scaling_runs):
+    scaling_runs.add(run("op-1"))
+    scale = {**REASON, "direction": "up", "dryRun": True}
     process.off = {
         "pauses": "the right to list pauses is missing",
         "scalerequests": "the right to list scalerequests is missing",
@@ -78,6 +100,8 @@ def test_where_there_are_no_overrides_the_dry_run_says_so_too(client, process):
         (client.delete(f"{SHOOT}/pause", params={"dryRun": "true"}), "pauses"),
         (client.delete(f"{SHOOT}/pauses/x", params={"dryRun": "true"}), "pauses"),
         (client.delete(f"{SHOOT}/hold", params={"dryRun": "true"}), "scalerequests"),
+        (client.post(f"{SHOOT}/scale", json=scale), "scalerequests"),
+        (client.delete("/api/v1/operations/op-1", params={"dryRun": "true"}), "scalerequests"),
     ):
         assert answer.status_code == 503
         assert f"list {missing}" in answer.json()["detail"]

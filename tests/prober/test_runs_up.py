@@ -160,6 +160,36 @@ async def test_what_is_deleted_and_made_again_is_awaited_as_what_it_is_now(harne
     await harness.until(lambda: ups(harness, MCM), within=40)
 
 
+async def test_what_is_deleted_while_it_is_awaited_is_not_ready_until_it_is_there_again(harness):
+    await harness.survive_an_outage()
+    await harness.until(lambda: ups(harness, KCM))
+    harness.world.delete(SHOOT, KCM)
+    await harness.run(10)
+    assert not harness.told("FlowEnded")[1:]
+    harness.world.add_dependent(SHOOT, KCM, 1)
+    again = harness.now
+    await harness.until(lambda: ups(harness, MCM), within=40)
+    assert harness.now - again > 29, "its delay begins when the level before is ready"
+
+
+async def test_what_is_deleted_for_good_while_it_is_awaited_ends_the_run_as_failed(harness):
+    await harness.survive_an_outage()
+    await harness.until(lambda: ups(harness, KCM))
+    harness.world.delete(SHOOT, KCM)
+    await harness.until(lambda: harness.told("ScalingFailed"), within=35)
+    await harness.run(120)
+    assert not ups(harness, MCM)
+
+
+async def test_what_need_not_exist_is_not_awaited_when_it_is_deleted(lab):
+    harness = await lab.healthy(dependents=changed(KCM, optional=True))
+    await harness.survive_an_outage()
+    await harness.until(lambda: ups(harness, KCM))
+    harness.world.delete(SHOOT, KCM)
+    await harness.until(lambda: ups(harness, MCM), within=33)
+    assert not harness.told("ScalingFailed")
+
+
 async def test_a_slow_seed_on_the_way_up_loses_no_count(harness):
     await harness.survive_an_outage()
     with harness.faults.seed_trouble(Trouble(latency=4.0, verbs=frozenset({"patch"}))):

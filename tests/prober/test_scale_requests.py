@@ -5,6 +5,7 @@ import itertools
 import pytest
 from structlog.testing import capture_logs
 
+from app.core.errors import NotFound
 from app.core.model.overrides import API_VERSION
 from app.core.model.policy import ScalePolicy
 from app.core.model.probing import VerdictReason
@@ -273,6 +274,18 @@ async def test_one_that_cannot_be_decoded_is_neither_carried_out_nor_does_it_hol
     assert operator.status_of() == {}
     assert operator.hold() is None
     assert not operator.writes()
+
+
+async def test_one_that_cannot_be_decoded_is_no_operation_as_nobody_knows_what_it_asks_for(lab):
+    operator = await with_operator(lab, prepare=newer_version)
+    operator.request("Sideways")
+    await operator.run(5)
+    (request,) = operator.environment.overrides.requests()
+    runs = operator.prober.scaling_runs
+    assert list(runs.operations()) == []
+    assert runs.operation(request.id.uid) is None
+    with pytest.raises(NotFound):
+        await runs.cancel(request.id.uid, by="bob")
 
 
 # Dry run.

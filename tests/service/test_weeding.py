@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from app.core.kube.election import SoleOwner
-from app.core.model.weeding import ServiceKey
+from app.core.model.instants import rfc3339
+from app.core.model.weeding import KeepReason, ServiceKey
 from app.core.ports import Preparation
 from tests.service.lives import BOTH, SERVICE, WEEDER, life, stopped
 from tests.support.harness import SHOOT
@@ -53,6 +54,39 @@ async def test_a_deletion_is_the_same_story_in_every_record(loops, lines):
     # history: where there are shoots
     reasons = [each.reason for each in found.service._history.of(SHOOT) if each.kind == "Weed"]
     assert reasons.count("PodWeeded") == (len(pods) if loops == BOTH else 0)
+    await found.service.stop("the test is over")
+
+
+@pytest.mark.parametrize("before", [{"seconds": 7200}, {"seconds": 60}, None])
+async def test_what_was_forced_despite_a_pause_is_stopped_by_any_that_comes_later(before):
+    """Which of several acts, for the API and in messages, does not matter."""
+    found = life(loops=WEEDER)
+    clock, people, weeder = found.core.clock, found.world.people, ServiceKey(SHOOT, SERVICE)
+    await found.service.start()
+    await asyncio.sleep(60)
+    controller = found.service.weeder.weeder.controller
+
+    def pause(name, seconds):
+        until = rfc3339(clock.now() + seconds)
+        people.create("Pause", SHOOT, name, reason=name, until=until)
+
+    if before is not None:
+        pause("before", **before)
+        await asyncio.sleep(1)
+    controller.weed_now(weeder, author="alice", reason="it hangs", force=True)
+    found.world.crash_looped(SHOOT, "kube-scheduler", 7)
+    await asyncio.sleep(1)
+    assert len(controller.status(weeder).recoveries[0].deletions) == 1, "it is forced"
+    pause("stop", seconds=3600)
+    await asyncio.sleep(1)
+    found.world.crash_looped(SHOOT, "cloud-controller-manager", 7)
+    await asyncio.sleep(10)
+    (recovery,) = controller.status(weeder).recoveries
+    assert len(recovery.deletions) == 1
+    paused = [each.message for each in recovery.spared if each.reason is KeepReason.PAUSED]
+    assert ["the shoot is paused by unknown" in each and "stop" in each for each in paused] == [
+        True
+    ]
     await found.service.stop("the test is over")
 
 

@@ -10,6 +10,7 @@ from app.core.kube.client import ApiRequest
 from app.core.kube.seed import SeedCluster
 from app.core.kube.seed_api import SeedApi
 from app.core.kube.shoot import ShootSession
+from app.core.model.overrides import PauseDecision, Scope
 from app.core.model.shoots import Route, SecretView
 
 
@@ -83,9 +84,18 @@ class SetPauses:
         self._synced = known
         self._tell()
 
-    def paused(self, namespace: str) -> str | None:
+    def paused(
+        self, namespace: str, *, despite: frozenset[PauseDecision] = frozenset()
+    ) -> str | None:
         """Returns why pods of a namespace must not be deleted now; None if they may be."""
-        return self._paused.get(namespace)
+        return None if self.keeping_off(namespace) <= despite else self._paused[namespace]
+
+    def keeping_off(self, namespace: str) -> frozenset[PauseDecision]:
+        """Returns the one pause of a namespace, if there is one: by its reason, all else is the same."""
+        reason = self._paused.get(namespace)
+        if reason is None:
+            return frozenset()
+        return frozenset({PauseDecision("", Scope.ALL, reason, "", 0.0, None)})
 
     def subscribe(self, listener: Callable[[str | None], None]) -> None:
         """Calls `listener` after each change."""

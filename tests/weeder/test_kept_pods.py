@@ -7,8 +7,9 @@ import pytest
 from app.core.model.weeding import Delete, DeletionResult, End, Keep, KeepReason, PodView
 from app.simulation.store import ObjectKey
 from app.simulation.traffic import Trouble
+from app.simulation.workloads import API_SERVER
 from app.weeder.deletions import RecoveryLog
-from tests.support.weeding import DELETE, NAMESPACE, SCHEDULER, THREE
+from tests.support.weeding import DELETE, GARDENER_WEEDER, NAMESPACE, SCHEDULER, THREE
 
 FIVE = (*THREE, "gardener-resource-manager")
 """Workloads with five pods."""
@@ -93,6 +94,25 @@ async def test_it_vanishes_when_somebody_else_has_deleted_it(harness):
         harness.world.store.delete(ObjectKey("Pod", NAMESPACE, before.pod))
         await harness.run(5)
     assert before.pod not in {each.pod for each in harness.recovery().spared}
+
+
+@pytest.mark.parametrize(
+    "trouble", [Trouble(throttled=True, verbs=DELETE), None], ids=["429", "short"]
+)
+@pytest.mark.parametrize("selectors", [1, 2])
+async def test_it_vanishes_when_no_selector_matches_it_any_more(lab, selectors, trouble):
+    """As of a pod that somebody keeps aside to look at it."""
+    (of_api,) = GARDENER_WEEDER.services[API_SERVER]
+    several = replace(GARDENER_WEEDER, services={API_SERVER: (of_api,) * selectors})
+    harness = lab.control_plane(several, min_backoff_remaining=10.0 if trouble else 1000.0)
+    with harness.world.faults.seed_trouble(trouble or Trouble()):
+        await harness.recover(SCHEDULER)
+        (pod,) = harness.world.pods(NAMESPACE, SCHEDULER)
+        assert reasons(harness, SCHEDULER)
+        patch = {"metadata": {"labels": {"gardener.cloud/role": "debug"}}}
+        harness.world.store.patch(ObjectKey("Pod", NAMESPACE, pod.name), patch)
+        await harness.run(30)
+        assert reasons(harness, pod.name) == []
 
 
 async def test_a_deletion_that_is_answered_after_the_end_is_no_spared_pod(harness):

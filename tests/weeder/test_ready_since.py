@@ -48,7 +48,7 @@ async def test_a_gap_does_not_take_the_place_of_a_question_that_waits(lab):
 async def test_one_that_came_back_before_a_gap_and_not_within_it_is_none(lab):
     """It is ready for less than `watchDuration`, but was heard of after it had come back."""
     world = await came_back(lab)
-    with world.faults.seed_trouble(Trouble(error_rate=1.0, verbs=GET)):
+    with world.faults.pods_forbidden("get"):
         harness = lab.weeder(world)
         await harness.run(60)
     assert harness.recoveries() == (), "at the start nobody could tell"

@@ -69,13 +69,36 @@ async def test_a_read_that_fails_in_passing_is_tried_again(lab, trouble):
     assert len(harness.names()) == 1
 
 
-@pytest.mark.parametrize(("trouble", "tries"), [(forbidden, 3), (failing, 5)])
-async def test_a_read_that_goes_on_failing_is_tried_a_few_times_and_given_up(lab, trouble, tries):
+async def test_a_read_that_goes_on_being_forbidden_is_given_up(lab):
     world = await came_back(lab)
-    with trouble(world.faults):
+    with forbidden(world.faults):
         harness = lab.weeder(world)
         await harness.run(120)
-    assert len(harness.seed.reads) == 2 * tries, "of two services"
+    assert len(harness.seed.reads) == 2 * 3, "of two services"
+
+
+async def test_a_seed_that_answers_after_a_minute_is_asked_in_time(lab):
+    world = await came_back(lab)
+    with failing(world.faults):
+        harness = lab.weeder(world)
+        await harness.run(60)
+    await harness.run(32)
+    assert len(harness.names()) == 1
+    assert harness.recovery().until - harness.now == pytest.approx(200 - 92, abs=3)
+
+
+async def test_a_read_that_goes_on_failing_is_tried_while_an_answer_could_matter(lab, capsys):
+    world = await came_back(lab)
+    with failing(world.faults):
+        harness = lab.weeder(world)
+        await harness.run(400)
+    times = [at for at, name in harness.seed.reads if name.startswith(API_SERVER)]
+    assert len(times) == 14
+    assert times[-1] - times[0] == pytest.approx(270, abs=30)
+    told = [line for line in capsys.readouterr().out.splitlines() if "not known since when" in line]
+    assert len(told) == 2, "of two services"
+    await harness.run(60)
+    assert harness.recoveries() == ()
 
 
 async def test_a_pod_that_is_gone_by_then_tells_nothing(lab):

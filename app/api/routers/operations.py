@@ -14,6 +14,7 @@ from app.api.request_bodies import ScaleOrder
 from app.core.errors import NotKnownYet, OperationGone, trimmed
 from app.core.model.instants import parse_duration
 from app.core.model.scaling_runs import ScaleSpec, ScalingRunStatus, Trigger
+from app.core.overrides.cache import REQUESTS
 
 router = deps.api_router("flows")
 
@@ -70,6 +71,7 @@ async def scale_shoot(
     _ = await deps.listed_in_time(context, lambda: context.overrides.synced)
     status = deps.known_shoot(prober, namespace)
     if body.dry_run:
+        deps.refuse_if_off(context, REQUESTS)
         plan = presenting.plan(await prober.scaling_runs.plan(namespace, spec, if_match=seen))
         return JSONResponse(plan.public(), 200, {"ETag": plan.etag})
     deps.refuse_in_dry_run(context, body)
@@ -178,6 +180,7 @@ async def cancel_operation(
         if not operation.running:
             detail = f"operation {operation.id} has ended: {operation.phase}"
             raise Problem(ProblemType.CONFLICT, detail)
+        deps.refuse_if_off(context, REQUESTS)
         return JSONResponse(schemas.Changes(changes=presenting.cancelled(operation)).public())
     deps.refuse_in_dry_run(context, options)
     cancelled = await prober.scaling_runs.cancel(operation.id, by=deps.caller_of(request).name)

@@ -12,7 +12,7 @@ from app.api.auth.authorization import Call
 from app.api.context import Context
 from app.api.problems import Problem, ProblemType
 from app.api.request_bodies import PauseOrder
-from app.core.errors import FeatureUnavailable, trimmed
+from app.core.errors import trimmed
 from app.core.model import workloads as ann
 from app.core.model.instants import parse_duration
 from app.core.model.names import is_label, is_subdomain
@@ -127,7 +127,8 @@ class PausesOf:
         )
         await self.check_right()
         if body.dry_run:
-            _refuse_if_off(context, PAUSES)
+            deps.refuse_if_off(context, PAUSES)
+            _ = await context.override_service.replaceable(namespace)
             return deps.planned(_object(wanted), before, self._shown(wanted))
         change = await context.override_service.set_pause(namespace, wanted)
         draft.before, draft.after = self._audited(change.before), self._shown(change.after)
@@ -153,7 +154,7 @@ class PausesOf:
         _ = await self._covered()
         deps.refuse_in_dry_run(context, options)
         if options.dry_run:
-            _refuse_if_off(context, PAUSES)
+            deps.refuse_if_off(context, PAUSES)
         else:
             by = deps.caller_of(request).name
             ended = await context.override_service.end_pause(namespace, wanted, by=by)
@@ -240,12 +241,6 @@ async def _check_served(context: Context, namespace: str) -> None:
     if namespace not in (weeders.namespaces() or ()):
         detail = f"no service of {namespace} is known to the weeder, which runs here alone"
         raise Problem(ProblemType.NOT_FOUND, detail)
-
-
-def _refuse_if_off(context: Context, feature: str) -> None:
-    """Refuse a dry run where the write would be refused, too, as the feature is off in this process."""
-    if (off := context.process.features_off().get(feature)) is not None:
-        raise FeatureUnavailable(feature, off)
 
 
 def _object(found: Pause | ScaleRequest) -> str:
@@ -401,7 +396,7 @@ async def end_hold(
     draft.before = _audited_hold(hold)
     held = None if hold is None else context.overrides.request(hold.operation, namespace)
     if options.dry_run:
-        _refuse_if_off(context, REQUESTS)
+        deps.refuse_if_off(context, REQUESTS)
         return deps.planned("no hold" if held is None else _object(held), draft.before, None)
     context.override_service.check(REQUESTS)
     if held is None:

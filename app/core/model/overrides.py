@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.core.model.scaling_runs import OperationPhase, RunStep, ScaleSpec
 from app.core.model.workloads import Direction, ResourceRef
@@ -46,6 +46,17 @@ class ObjectId:
 NOWHERE: Final = ObjectId()
 
 
+class PauseDecision(NamedTuple):
+    """What of a Pause somebody has decided, to find out whether it was changed."""
+
+    uid: str
+    scope: Scope
+    reason: str
+    author: str
+    until: float
+    problem: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A person's decision that the watchdog must not act (a Pause)."""
@@ -64,6 +75,13 @@ class Pause:
     """The end in its status, which only `kubectl get` shows."""
     deleting: bool = False
     """Whether its deletion was requested, and a finalizer still keeps it."""
+
+    @property
+    def decision(self) -> PauseDecision:
+        """What its author has decided; another version of the object may only have another status."""
+        return PauseDecision(
+            self.id.uid, self.scope, self.reason, self.author, self.until, self.problem
+        )
 
     def in_force(self, now: float) -> bool:
         """Whether it has not ended yet."""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, WrapSerializer
 
 from app.core.model import keys
 from app.core.model.names import LabelSelector
+from app.core.model.overrides import PauseDecision
 
 CRASH_LOOP: Final = "CrashLoopBackOff"
 """The waiting reason of a container that the kubelet restarts when its back-off is over."""
@@ -154,8 +155,9 @@ class WeedRequest:
     reason: str = ""
     """Empty if none was given."""
     despite: str | None = None
-    """The pause that covered the namespace at that time and is overridden; a later one stops the recovery like any
-    other."""
+    """The pause that acted on the namespace at that time, if any."""
+    overrides: frozenset[PauseDecision] = frozenset()
+    """All pauses that covered it then, which the recovery overrides; a later or changed one stops it like any other."""
 
 
 @dataclass(frozen=True, slots=True)

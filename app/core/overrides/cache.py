@@ -15,7 +15,13 @@ import structlog
 from app.core.clock import Clock
 from app.core.model import overrides
 from app.core.model.instants import rfc3339
-from app.core.model.overrides import EffectiveOverrides, Pause, ScaleRequest, Scope
+from app.core.model.overrides import (
+    EffectiveOverrides,
+    Pause,
+    PauseDecision,
+    ScaleRequest,
+    Scope,
+)
 from app.core.tasks import tell, wait_until_set
 
 if TYPE_CHECKING:
@@ -135,15 +141,25 @@ class OverrideCache:
         everywhere = self._pauses.of(home).values()
         return overrides.effective(own, everywhere, self.requests(namespace), self._clock.now())
 
-    def paused(self, namespace: str) -> str | None:
-        """Returns who keeps the weeder off the shoot or all shoots, until when and why; None if it may delete pods."""
-        effective = self.effective(namespace)
-        pause = effective.covering
-        if pause is None or pause.scope is not Scope.ALL:
+    def paused(
+        self, namespace: str, *, despite: Collection[PauseDecision] = frozenset()
+    ) -> str | None:
+        """Returns who keeps the weeder off the shoot or all shoots, until when and why; None if it may delete pods.
+
+        Pauses that still are as one of `despite` says are left out.
+        """
+        found = (each for each in self._keep_off(namespace) if each.decision not in despite)
+        if (pause := next(found, None)) is None:
             return None
-        of_all = pause is effective.global_pause
-        what = "all shoots are paused" if of_all else "the shoot is paused"
+        what = "all shoots are paused" if self.covers_all(pause) else "the shoot is paused"
         return f"{what} by {pause.author} until {rfc3339(pause.until)}: {pause.reason}"
+
+    def keeping_off(self, namespace: str) -> frozenset[PauseDecision]:
+        """Returns what keeps the weeder off the shoot now, each for itself."""
+        return frozenset(each.decision for each in self._keep_off(namespace))
+
+    def _keep_off(self, namespace: str) -> Iterable[Pause]:
+        return (each for each in self.effective(namespace).pauses if each.scope is Scope.ALL)
 
     def global_pause(self) -> Pause | None:
         """Returns the pause of all shoots that acts now, if any."""

@@ -176,7 +176,7 @@ class OverrideReconciler:
                 continue
             new = uid in self._ignored or uid not in before  # its shoot may have come later
             self._ignored.discard(uid)
-            if new or _content(before[uid]) != _content(pause):
+            if new or before[uid].decision != pause.decision:
                 yield self._began(pause, now)
         # A Pause that still exists is reported as it is now: somebody may have moved its end into the past.
         there = {each.id.uid: each for each in self._cache.all_pauses() if not each.deleting}
@@ -319,7 +319,3 @@ class OverrideReconciler:
     def _starting(self) -> None:
         if not self._leading():
             raise LeadershipLost("this replica no longer leads and does not maintain the overrides")
-
-
-def _content(pause: Pause) -> tuple[object, ...]:
-    return (pause.scope, pause.reason, pause.author, pause.until, pause.problem)

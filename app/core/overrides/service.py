@@ -18,6 +18,7 @@ from app.core.errors import (
     FeatureUnavailable,
     Forbidden,
     NotFound,
+    Refused,
     trimmed,
 )
 from app.core.model.overrides import API_PAUSE, NOWHERE, ObjectId, Pause, ScaleRequest
@@ -78,15 +79,32 @@ class OverrideService:
 
     # Pauses.
 
+    async def replaceable(self, namespace: str | None) -> Pause | None:
+        """Returns the API's Pause that another one would replace; None if there is none.
+
+        Raises:
+            Refused: it is being deleted, and a finalizer still keeps it: nothing that it says would be in force.
+        """
+        where = self._home if namespace is None else namespace
+        found = self._pauses.of(where).get(API_PAUSE)
+        if found is not None and found.deleting:
+            found = await self._pauses.read(where, API_PAUSE)  # it may be gone by now
+        if found is not None and found.deleting:
+            text = f"Pause {API_PAUSE} in {where} is being deleted, and a finalizer still keeps it"
+            raise Refused(f"{text}: remove that, or make a Pause of another name with kubectl")
+        return found
+
     async def set_pause(self, namespace: str | None, wanted: Pause) -> PauseWrite:
         """Makes or replaces the API's Pause of a shoot, or of all shoots.
 
         Raises:
             EntryChanged: somebody else made, changed or deleted it at the same time.
+            Refused: as `replaceable`.
         """
+        self.check(PAUSES)
         where = self._home if namespace is None else namespace
         wanted = replace(wanted, id=ObjectId(where, API_PAUSE))
-        before = self._pauses.of(where).get(API_PAUSE)
+        before = await self.replaceable(namespace)
 
         async def write() -> Pause:
             if before is None:
@@ -283,9 +301,10 @@ def _says(found: ScaleRequest, wanted: ScaleRequest) -> bool:
 
 
 def _same(found: Pause, wanted: Pause) -> bool:
-    return (found.scope, found.reason, found.author, found.verified) == (
+    return (found.scope, found.reason, found.author, found.verified, found.deleting) == (
         wanted.scope,
         wanted.reason,
         wanted.author,
         True,
+        False,
     ) and 0.0 <= found.until - wanted.until < 1.0

@@ -53,8 +53,9 @@ class ManualScaling:
     # Requests of people.
 
     def operations(self) -> Sequence[ScalingRunStatus]:
-        """All operations: ScaleRequests, and the automatic runs of this process; in no order."""
-        requested = [self._of(each) for each in self._env.overrides.requests()]
+        """All operations: ScaleRequests that can be decoded, and the automatic runs of this process; in no order."""
+        requests = self._env.overrides.requests()
+        requested = [self._of(each) for each in requests if each.problem is None]
         names = {each.id for each in requested}
         for uid in self._shown.keys() - names:
             del self._shown[uid]
@@ -68,7 +69,7 @@ class ManualScaling:
             NotKnownYet: the ScaleRequests have not been read yet.
         """
         request = self._env.overrides.request(name)
-        if request is not None:
+        if request is not None and request.problem is None:
             return self._of(request)
         found = self._operations.get(name)
         if found is None:

@@ -502,7 +502,7 @@ class ResourceRun:
     async def _wait_for_pods(self, view: WorkloadView | None) -> None:
         written = view
         deadline = self._deadline or self._env.clock.now() + self._policy.timeout
-        while view is not None and not await self._settled(view, written):
+        while not await self._settled(view, written):
             left = deadline - self._env.clock.now()
             if left <= 0:
                 what = "pods were left" if self._down else "no pod was ready"
@@ -520,8 +520,10 @@ class ResourceRun:
         self._memory.waiting_since.pop(self.ref, None)
         return self._end(StepResult.DONE)
 
-    async def _settled(self, view: WorkloadView, written: WorkloadView | None) -> bool:
+    async def _settled(self, view: WorkloadView | None, written: WorkloadView | None) -> bool:
         """Whether the pods have followed the write that left the resource as `written`."""
+        if view is None:  # it was deleted, and may be made again
+            return self._down or self._planned.dependent.optional
         if written is not None and view.uid != written.uid:
             written = None  # it was deleted and made again, and counts its generations anew
         if written is not None and view.generation < written.generation:

@@ -8,8 +8,10 @@ from app.core.errors import (
     EntryChanged,
     FeatureUnavailable,
     LeadershipLost,
+    Refused,
     Unreachable,
 )
+from app.core.model.instants import rfc3339
 from app.core.model.overrides import ScaleRequest, Scope
 from app.core.model.scaling_runs import OperationPhase
 from app.simulation.store import ObjectKey
@@ -97,6 +99,23 @@ async def test_who_meets_a_change_of_somebody_else_is_told_what_is_there_now(rep
     assert shown is None if what == "deleted" else shown == {"author": "bob", "reason": "mine"}
     now = replica.acting()
     assert now is None if what == "deleted" else now.reason == "mine"
+
+
+async def test_a_pause_that_a_finalizer_keeps_after_its_deletion_is_not_renewed_as_it_would_never_act(
+    replica,
+):
+    await replica.pause()
+    await replica.run(1)
+    kept = {"metadata": {"deletionTimestamp": rfc3339(replica.now)}}
+    replica.world.store.patch(PAUSE, kept)
+    await replica.run(1)
+    assert replica.acting() is None
+    with pytest.raises(Refused, match="Pause api in shoot--local--a is being deleted"):
+        await replica.pause(reason="another")
+    replica.world.faults.overrides_watch_stalled()
+    replica.world.people.delete("Pause", SHOOT, "api")
+    assert (await replica.pause(reason="another")).reason == "another", "it is gone by now"
+    assert replica.acting().reason == "another"
 
 
 async def test_the_end_of_a_pause_names_what_it_was_and_there_may_be_none(replica):

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.model.names import LabelSelector, Operator, Requirement
-from app.core.model.weeding import CRASH_LOOP, ContainerView, Delete, Keep, KeepReason, WeederPolicy
+from app.core.model.weeding import (
+    CRASH_LOOP,
+    ContainerView,
+    Delete,
+    Keep,
+    KeepReason,
+    OwnerView,
+    WeederPolicy,
+)
 from app.weeder import rules
 from app.weeder.rules import DeletedBefore
 from tests.weeder.rules.facts import NOW, crashed, pod, running
@@ -154,6 +162,16 @@ def test_of_several_reasons_the_first_in_order_is_told(first):
     deleted_before = {key: later.pop(key) for key in ("already", "used") if key in later}
     view = replace(pod("a", labels={"role": "x"}), **later)
     assert reason(view, (NONE,), **deleted_before) is FAULTS[first][0]
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_static_pod_is_left_alone_whatever_is_configured(bare):
+    """The API server shows its mirror, whose owner is the Node: another mirror would show the same containers."""
+    static = pod("a", owner=OwnerView("v1", "Node", "seed-node-1", "uid-n"))
+    verdict = judged(static, policy=WeederPolicy(weed_bare_pods=bare))
+    assert (verdict.reason, "static pod" in verdict.message) == (KeepReason.BARE_POD, True)
+    other = pod("a", owner=OwnerView("example.org/v1", "Node", "n", "uid-n"))
+    assert isinstance(judged(other), Delete)
 
 
 # What an operator reads.
