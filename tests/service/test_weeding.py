@@ -1,6 +1,7 @@
 """The weeder in a process: what it deletes is told everywhere; virtual time."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -53,6 +54,17 @@ async def test_a_deletion_is_the_same_story_in_every_record(loops, lines):
     # history: where there are shoots
     reasons = [each.reason for each in found.service._history.of(SHOOT) if each.kind == "Weed"]
     assert reasons.count("PodWeeded") == (len(pods) if loops == BOTH else 0)
+    await found.service.stop("the test is over")
+
+
+async def test_the_flag_says_how_fast_pods_are_deleted(lines):
+    found = life(loops=WEEDER, flags={"max_deletions_per_second": 0.25})
+    await comes_back(found)
+    await asyncio.sleep(60)
+    weeder = found.service.weeder.weeder.controller
+    (recovery,) = weeder.status(ServiceKey(SHOOT, SERVICE)).recoveries
+    times = [each.at for each in recovery.deletions]
+    assert min(round(after - before, 1) for before, after in pairwise(times)) == 4.0
     await found.service.stop("the test is over")
 
 
