@@ -7,7 +7,6 @@ import asyncio
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -23,7 +22,7 @@ from app.core.config.settings import (
 from app.core.errors import ConfigWarning
 from app.core.kube.seed_api import FileCredentials
 from app.core.log import configure_logs
-from app.realcluster import DEFAULT_SCALE_DOWN_QPS, RealCluster
+from app.realcluster import RealCluster
 from app.service.parts import Configured, Core
 from app.service.service import Service
 
@@ -47,7 +46,8 @@ async def run_loops(settings: SeedSettings, warnings: Warnings, environ: Mapping
         SharedLoopDied: A loop that serves all shoots has ended.
     """
     configure_logs(settings.log_level, settings.log_format)
-    strict, configured = settings.strict_config, Configured(settings, own_version())
+    strict = settings.strict_config
+    shoots = pods = None
     prober = settings if isinstance(settings, ProberSettings | ServeSettings) else None
     weeder = settings if isinstance(settings, WeederSettings | ServeSettings) else None
     if prober is not None:
@@ -55,15 +55,14 @@ async def run_loops(settings: SeedSettings, warnings: Warnings, environ: Mapping
             prober.prober_config_file if isinstance(prober, ServeSettings) else prober.config_file
         )
         found = read_prober_file(path, strict=strict, allow_exec=prober.allow_exec)
-        configured = replace(configured, prober=found.policy, workers=prober.concurrent_reconciles)
+        shoots = found.policy
         warnings += found.warnings
     if weeder is not None:
         path = (
             weeder.weeder_config_file if isinstance(weeder, ServeSettings) else weeder.config_file
         )
         read = read_weeder_file(path, strict=strict)
-        rate = weeder.max_deletions_per_second
-        configured = replace(configured, weeder=read.policy, deletions_a_second=rate)
+        pods = read.policy
         warnings += read.warnings
     core = Core.create(per_shoot_metrics=prober is None or prober.per_shoot_metrics)
     cluster = RealCluster(
@@ -74,13 +73,12 @@ async def run_loops(settings: SeedSettings, warnings: Warnings, environ: Mapping
             if settings.kubeconfig is None
             else FileCredentials.of_kubeconfig(core.clock, settings.kubeconfig)
         ),
-        scale_down_qps=DEFAULT_SCALE_DOWN_QPS if prober is None else prober.scale_down_qps,
     )
-    if prober is not None and configured.prober is not None:
-        cluster.with_prober(prober, configured.prober)
-    if configured.weeder is not None:
-        cluster.with_weeder(configured.weeder)
-    configured = replace(configured, warnings=warnings, dry_run=settings.dry_run)
+    if prober is not None and shoots is not None:
+        cluster.with_prober(prober, shoots)
+    if pods is not None:
+        cluster.with_weeder(pods)
+    configured = Configured(settings, own_version(), shoots, pods, warnings)
     await _run(Service(configured, core, cluster.adapters()))
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
-from app.core.config.settings import ProberOptions, SeedSettings, own_namespace
+from app.core.config.settings import ProberOptions, SeedSettings, of_loop, own_namespace
 from app.core.config.values import AuthMode
 from app.core.errors import ClusterError
 from app.core.handlers.handlers import NetworkHandlers
@@ -44,8 +44,6 @@ from app.service.parts import Cluster, Core, ProberAdapters, Rights, WeederAdapt
 LEASES: Final[Mapping[Loop, str]] = MappingProxyType(
     {Loop.PROBER: "dwd-prober-leader-election", Loop.WEEDER: "dwd-weeder-leader-election"}
 )
-DEFAULT_SCALE_DOWN_QPS: Final = 200.0
-"""Budget of a process without a prober, which scales nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,6 @@ class RealCluster:
         core: Core,
         credentials: SeedCredentials,
         *,
-        scale_down_qps: float = DEFAULT_SCALE_DOWN_QPS,
         network: Network | None = None,
         identity: str | None = None,
     ) -> None:
@@ -79,7 +76,7 @@ class RealCluster:
             core.metrics,
             qps=settings.kube_api_qps,
             burst=settings.kube_api_burst,
-            scale_down_qps=scale_down_qps,
+            scale_down_qps=of_loop(settings, ProberOptions).scale_down_qps,
             network=network,
         )
         self._identity = identity or f"{platform.node()}_{uuid4()}"

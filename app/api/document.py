@@ -22,7 +22,12 @@ from app.api.middleware import MAX_BODY, MAX_HEAD
 from app.api.problems import MEDIA_TYPE, ProblemType
 from app.api.routers.status import Config
 from app.api.schemas import ProblemDetails
+from app.core.config.yaml_file import purposes_of
 from app.core.docstrings import described
+from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, HttpHeader, TcpSocket
+from app.core.model.keys import MatchExpression, PodSelector, Ref
+from app.core.model.policy import DependentPolicy, ProberPolicy, ScalePolicy
+from app.core.model.weeding import PodSelectors, WeederPolicy
 
 # Problems: one description and one example for each status.
 
@@ -202,12 +207,34 @@ ANSWERS: Final[dict[str, dict[int, Any]]] = {
 # Descriptions of fields.
 
 
-def build(base: type[schemas.Schema] = schemas.Schema) -> None:
-    """Build the validators of all schemas, their fields described; a server does so before its event loop runs."""
+# The records of the prober and weeder file, which the API shows as they are.
+_OF_FILES: Final = (
+    *(ProberPolicy, DependentPolicy, Ref, ScalePolicy),
+    *(EndpointProbeSpec, HttpGet, HttpHeader, TcpSocket, Grpc, Exec),
+    *(WeederPolicy, PodSelectors, PodSelector, MatchExpression),
+)
+
+
+def build() -> None:
+    """Build the validators of all schemas, and read what their fields are for.
+
+    That reads source files: a server does so before its event loop runs.
+    """
+    _build(schemas.Schema)
+    _purposes()
+
+
+def _build(base: type[schemas.Schema]) -> None:
     for kind in base.__subclasses__():
         described(kind)
         kind.model_rebuild()
-        build(kind)
+        _build(kind)
+
+
+@cache
+def _purposes() -> Mapping[str, Mapping[str, str]]:
+    """What the keys of the files are for, by the name of the record."""
+    return {record.__name__: purposes_of(record) for record in _OF_FILES}
 
 
 # The document.
@@ -323,6 +350,8 @@ def completed(draft: Mapping[str, Any]) -> dict[str, Any]:
         ref_template=_REF,
     )
     shapes = _shapes(others["$defs"]) | shapes
+    for name, purposes in _purposes().items():
+        _describe(shapes[_NAMES.get(name, name)]["properties"], purposes)
     found["components"]["schemas"] = dict(sorted(shapes.items()))
     found["components"]["securitySchemes"] = _SCHEMES
     found["components"]["responses"] = {_named(each): _problem(each) for each in _TOLD}
@@ -337,6 +366,13 @@ def _shapes(drafted: Mapping[str, Any]) -> dict[str, Any]:
     """The schemas under their public names, also as titles: some generators use one, some the other."""
     found = {_NAMES.get(name, name): _renamed(each) for name, each in drafted.items()}
     return {name: {**each, "title": name} for name, each in found.items()}
+
+
+def _describe(properties: dict[str, Any], purposes: Mapping[str, str]) -> None:
+    """Say of each key what it is for, before what its type says; keys that only a file has are not shown."""
+    for key, shown in properties.items():
+        said = (purposes[key], shown.get("description"))
+        shown["description"] = " ".join(filter(None, said))
 
 
 def _renamed(part: Any) -> Any:  # noqa: ANN401 - any part of a document

@@ -1,5 +1,7 @@
 """The docstrings below the fields of a model describe these fields in help texts and in the OpenAPI document.
 
+Those of the records of the two files also stand in docs/configuration.md.
+
 pydantic itself would read them when the class is made (`use_attribute_docstrings`): in each `dwd`, which seldom has a
 use for them, and would start 0.1 s later.
 """
@@ -21,6 +23,12 @@ def described(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
         said = (_docstrings(each.__module__).get((each.__name__, name)) for each in model.__mro__)
         field.description = field.description or next(filter(None, said), None)
     return model.model_fields
+
+
+def below_fields(record: type) -> Mapping[str, str]:
+    """Returns the docstring below each field of a record that has one, as one line."""
+    found = _docstrings(record.__module__)
+    return {name: said for (kind, name), said in found.items() if kind == record.__name__}
 
 
 @cache

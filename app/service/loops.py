@@ -8,6 +8,7 @@ from typing import Final
 
 from app.api.context import ProberView
 from app.api.health import Check, contact_check, listed, seed_checks, synced_check
+from app.core.config.settings import ProberOptions, WeederOptions, of_loop
 from app.core.metrics import Metrics
 from app.core.model.endpoints import CachedResult, ProbeType, Waiting
 from app.core.model.policy import Loop, ProberPolicy
@@ -188,7 +189,8 @@ class ProberLoop:
     ) -> None:
         self._core, self._adapters, self._policy = core, adapters, policy
         self._metering = metering
-        begin_prober(core.metrics, policy, dry_run=configured.dry_run)
+        settings = configured.settings
+        begin_prober(core.metrics, policy, dry_run=settings.dry_run)
         environment = ProberEnvironment(
             policy=policy,
             seed=adapters.seed,
@@ -198,7 +200,7 @@ class ProberLoop:
             tasks=core.tasks,
             notice_bus=core.notice_bus,
             chance=core.chance,
-            dry_run=configured.dry_run,
+            dry_run=settings.dry_run,
             overrides=decisions.view,
             override_service=decisions.override_service,
             identity=decisions.identity,
@@ -206,7 +208,8 @@ class ProberLoop:
             together=TOGETHER,
             runs_together=RUNS_TOGETHER,
         )
-        self.prober = Prober(environment, workers=configured.workers)
+        workers = of_loop(settings, ProberOptions).concurrent_reconciles
+        self.prober = Prober(environment, workers=workers)
         adapters.leadership.prepare(self.prober.prepared)
         self.scan: MeltdownScan | None = None
         if adapters.scan is not None:
@@ -320,7 +323,8 @@ class WeederLoop:
         decisions: OverrideFeature,
     ) -> None:
         self._core, self._adapters = core, adapters
-        begin_weeder(core.metrics, policy, dry_run=configured.dry_run)
+        settings = configured.settings
+        begin_weeder(core.metrics, policy, dry_run=settings.dry_run)
         self.weeder = WeederRunner(
             WeederEnvironment(
                 policy,
@@ -331,8 +335,8 @@ class WeederLoop:
                 tasks=core.tasks,
                 notice_bus=core.notice_bus,
                 metrics=core.metrics,
-                deletions_a_second=configured.deletions_a_second,
-                dry_run=configured.dry_run,
+                deletions_a_second=of_loop(settings, WeederOptions).max_deletions_per_second,
+                dry_run=settings.dry_run,
             )
         )
         adapters.leadership.prepare(self.weeder.prepared)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.core.clock import Clock
-from app.core.config.settings import ServiceSettings
+from app.core.config.settings import SeedSettings
 from app.core.errors import ConfigWarning
 from app.core.metrics import Metrics
 from app.core.model.policy import Loop, ProberPolicy
@@ -137,11 +137,8 @@ class Cluster:
 class Configured:
     """The configuration from flags and files; a loop without a policy does not run."""
 
-    settings: ServiceSettings
+    settings: SeedSettings
     version: str
     prober: ProberPolicy | None = None
     weeder: WeederPolicy | None = None
     warnings: tuple[ConfigWarning, ...] = ()
-    workers: int = 1
-    deletions_a_second: float = 20.0
-    dry_run: bool = False

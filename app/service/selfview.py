@@ -12,7 +12,6 @@ import structlog
 
 from app.api.health import Check, Health, listed
 from app.core.clock import Clock
-from app.core.config.settings import ApiSettings
 from app.core.errors import ClusterError, ConfigWarning, Forbidden
 from app.core.metrics import Metrics
 from app.core.model.policy import Loop
@@ -207,15 +206,14 @@ class SelfView:
         self.selectors_without_pods = empty_selectors
         """Returns the selectors of the weeder that have matched no pod for an hour."""
         self.version, self.identity = configured.version, cluster.identity
-        self.dry_run = configured.dry_run
+        self.dry_run = configured.settings.dry_run
         self.now, self.sleep = clock.now, clock.sleep
         self.started_at = clock.now()
 
     @property
     def peer_url(self) -> str | None:
         """URL of the process that runs the other loop (`--peer-url`); None if it was not given."""
-        settings = self.configured.settings
-        return settings.peer_url if isinstance(settings, ApiSettings) else None
+        return self.configured.settings.peer_url
 
     @property
     def leaders(self) -> Mapping[Loop, "LeaderInfo"]:

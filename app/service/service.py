@@ -32,7 +32,6 @@ from app.api.context import Context
 from app.api.health import Check, Health
 from app.api.stream import EventStreams
 from app.core.clock import Clock
-from app.core.config.settings import ApiSettings
 from app.core.config.values import ListenAddress
 from app.core.reporting.audit import AuditLog
 from app.core.reporting.event_writer import EventWriter
@@ -60,7 +59,7 @@ class Service:
 
     def __init__(self, configured: Configured, core: Core, cluster: Cluster) -> None:
         self._configured, self._core, self._cluster = configured, core, cluster
-        self._decisions = OverrideFeature(core, cluster, dry_run=configured.dry_run)
+        self._decisions = OverrideFeature(core, cluster, dry_run=configured.settings.dry_run)
         self._metering = Metering(core.metrics)
         self.prober: ProberLoop | None = None
         self.weeder: WeederLoop | None = None
@@ -90,7 +89,7 @@ class Service:
 
     def _event_writer(self) -> EventWriter | None:
         prober, elections = self.prober, self._cluster.elections.values()
-        if self._cluster.events is None or self._configured.dry_run:
+        if self._cluster.events is None or self._configured.settings.dry_run:
             return None
         return EventWriter(
             self._cluster.events,
@@ -178,7 +177,6 @@ class Service:
 
     def _serve_api(self, view: SelfView, checks: Health, gate: AccessGate) -> None:
         core, exposure, settings = self._core, gate.exposure, self._configured.settings
-        ours = settings if isinstance(settings, ApiSettings) else None
         context = Context(
             view,
             self._decisions.view,
@@ -198,14 +196,13 @@ class Service:
             metrics=core.metrics,
             authentication=gate.around_api,
             local_only=exposure.address.loopback,
-            origins=ours.cors_allow_origin if ours else (),
+            origins=settings.cors_allow_origin,
             streams=self._streams,
         )
         # The document is cached on the application. Generating it takes a tenth of a second, for which a request would
         # keep the event loop from the probes.
         api.openapi()
-        proxies = ours.trusted_proxies if ours else ()
-        self._serve(api, "API", exposure.address, tls=gate.tls, proxies=proxies)
+        self._serve(api, "API", exposure.address, tls=gate.tls, proxies=settings.trusted_proxies)
 
     def _event_streams(self, context: Context) -> EventStreams:
         core, prober = self._core, self._cluster.prober

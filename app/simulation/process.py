@@ -58,7 +58,6 @@ class SimulatedProcess:
             chosen,
             core,
             servers.credentials(user),
-            scale_down_qps=chosen.scale_down_qps,
             network=self.network,
             identity=identity,
         )

@@ -1,5 +1,6 @@
 """The OpenAPI document is complete, its examples are true, and the copy in docs is the same."""
 
+import json
 import re
 from copy import deepcopy
 from itertools import count
@@ -141,6 +142,22 @@ def test_examples_are_of_calls_that_there_are():
 
 
 # The copy, and the page.
+
+
+def test_every_key_of_the_two_files_says_what_it_is_for():
+    shapes, reached, left = DOCUMENT["components"]["schemas"], set(), ["ProberFile", "WeederFile"]
+    while left:
+        name = left.pop()
+        reached.add(name)
+        named = re.findall(r"#/components/schemas/(\w+)", json.dumps(shapes[name]))
+        left += {*named} - reached
+    keys = [
+        (f"{name}.{key}", shown.get("description", ""))
+        for name in reached
+        for key, shown in shapes[name].get("properties", {}).items()
+    ]
+    assert len(keys) > 50
+    assert [key for key, said in keys if said in {"", "A Go duration."}] == []
 
 
 def test_the_copy_in_docs_is_the_document():

@@ -446,7 +446,7 @@ class LivingSeed:
 
 async def lived_with(origin, seed):
     """What held the loop while the whole program listed and watched this, and reacted to it; and what it reacted to."""
-    words = ["serve", "--kube-api-qps=1000", "--kube-api-burst=1000"]
+    words = ["serve", "--kube-api-qps=1000", "--kube-api-burst=1000", "--scale-down-qps=100"]
     words += [f"--{loop}-config-file={PROGRAM}/config/{loop}.yaml" for loop in ("prober", "weeder")]
     words += [
         f"--{port}-bind-addr=127.0.0.1:{free_port()}" for port in ("api", "health", "metrics")
@@ -454,7 +454,7 @@ async def lived_with(origin, seed):
     settings = cast("Any", parse(words, {})).settings
     core = Core.create()
     credentials: Any = FakeCredentials(SimpleNamespace(origin=origin))
-    cluster = RealCluster(settings, core, credentials, scale_down_qps=100.0)
+    cluster = RealCluster(settings, core, credentials)
     prober = read_prober_file(settings.prober_config_file, strict=True, allow_exec=False).policy
     weeder = read_weeder_file(settings.weeder_config_file, strict=True).policy
     cluster.with_prober(settings, prober)

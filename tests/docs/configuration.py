@@ -1,10 +1,9 @@
 """Writes the tables of docs/configuration.md anew: `python -m tests.docs.configuration`.
 
 Flags come from the settings of the commands, with their own texts. Of the keys of the two files the parsers are asked
-(`asking`); why a key is there stands on the page alone, and is kept.
+(`asking`); why a key is there is the docstring below its field.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -19,7 +18,7 @@ from app.core.config.settings import (
     WeederSettings,
 )
 from app.core.config.values import FileKind
-from app.core.config.yaml_file import keys_of
+from app.core.config.yaml_file import purposes_of
 from app.core.docstrings import described
 from app.core.model.endpoints import EndpointProbeSpec, Exec, Grpc, HttpGet, TcpSocket
 from app.core.model.keys import MatchExpression, PodSelector, Ref
@@ -32,26 +31,28 @@ PAGE: Final = DOCS / "configuration.md"
 _DEPENDENTS: Final = "dependentResourceInfos"
 _DEPENDENT: Final = f"{_DEPENDENTS}[]."
 _SERVICE: Final = "servicesAndDependantSelectors.*."
-ROWS: Final = {
+Records = Iterable[tuple[str, type]]
+"""The records of a table, each with what the page writes before its keys."""
+FILES: Final[Mapping[FileKind, Records]] = {
     FileKind.PROBER: (
-        *sorted(keys_of(ProberPolicy), key=lambda key: key == _DEPENDENTS),
-        *(f"{_DEPENDENT}{key}" for key in keys_of(DependentPolicy)),
-        *(f"{_DEPENDENT}ref.{key}" for key in keys_of(Ref)),
-        *(f"….{key}" for key in keys_of(ScalePolicy)),
+        ("", ProberPolicy),
+        (_DEPENDENT, DependentPolicy),
+        (f"{_DEPENDENT}ref.", Ref),
+        ("….", ScalePolicy),
     ),
     FileKind.WEEDER: (
-        *keys_of(WeederPolicy),
-        *(f"{_SERVICE}{key}" for key in keys_of(PodSelectors)),
-        *(f"….{key}" for key in keys_of(PodSelector)),
-        *(f"….matchExpressions[].{key}" for key in keys_of(MatchExpression)),
+        ("", WeederPolicy),
+        (_SERVICE, PodSelectors),
+        ("….", PodSelector),
+        ("….matchExpressions[].", MatchExpression),
     ),
 }
-PROBE_ROWS: Final = (
-    *keys_of(EndpointProbeSpec),
-    *(f"httpGet.{key}" for key in keys_of(HttpGet)),
-    *(f"tcpSocket.{key}" for key in keys_of(TcpSocket)),
-    *(f"grpc.{key}" for key in keys_of(Grpc)),
-    *(f"exec.{key}" for key in keys_of(Exec)),
+ENDPOINT_PROBE: Final[Records] = (
+    ("", EndpointProbeSpec),
+    ("httpGet.", HttpGet),
+    ("tcpSocket.", TcpSocket),
+    ("grpc.", Grpc),
+    ("exec.", Exec),
 )
 _ON_A_SEED: Final[dict[str, type[CommandSettings]]] = {
     "prober": ProberSettings,
@@ -66,7 +67,7 @@ _ALONE: Final[dict[str, type[CommandSettings]]] = {
 
 def regenerated(text: str) -> str:
     """The page with all of its tables made anew."""
-    for name, lines in _tables(text):
+    for name, lines in _tables():
         begin, end = (f"<!-- {each} {name} -->\n" for each in ("begin", "end"))
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)
@@ -75,31 +76,32 @@ def regenerated(text: str) -> str:
     return text
 
 
-def _tables(text: str) -> Iterator[tuple[str, list[str]]]:
+def _tables() -> Iterator[tuple[str, list[str]]]:
     for kind in FileKind:
-        name = f"keys of the {kind} file"
-        yield name, [*_keys(kind, ROWS[kind], "", _told(text, name))]
-    name = "keys of an endpoint probe"
-    yield name, [*_keys(FileKind.PROBER, PROBE_ROWS, PROBE, _told(text, name))]
+        yield f"keys of the {kind} file", [*_keys(kind, FILES[kind])]
+    yield "keys of an endpoint probe", [*_keys(FileKind.PROBER, ENDPOINT_PROBE, PROBE)]
     yield "flags on a seed", [*_shared_flags()]
     for command, model in _ALONE.items():
         yield f"flags of {command}", [*_flags(model)]
 
 
-def _told(text: str, table: str) -> dict[str, str]:
-    """What the page says of why each key is there."""
-    section = text.partition(f"<!-- begin {table} -->")[2].partition("<!-- end")[0]
-    return dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", section, re.MULTILINE))
-
-
-def _keys(
-    kind: FileKind, rows: Iterable[str], above: str, told: Mapping[str, str]
-) -> Iterator[str]:
+def _keys(kind: FileKind, records: Records, above: str = "") -> Iterator[str]:
     """A row for each key; `above` is the path of what they are keys of."""
     yield from _head("key", "type", "default", "valid", "why")
-    for row in rows:
-        answer = ask(kind, above + row)
-        yield _row(f"`{row}`", answer.type, answer.default, answer.valid, told.get(row, ""))
+    for before, record in records:
+        told = purposes_of(record)
+        # The dependents are followed by what each of them has.
+        for key in sorted(told, key=lambda each: each == _DEPENDENTS):
+            row = before + key
+            answer = ask(kind, above + row)
+            yield _row(f"`{row}`", answer.type, answer.default, answer.valid, _phrase(told[key]))
+
+
+def _phrase(sentence: str) -> str:
+    """A docstring as a cell has it: without full stop, and in lower case where the first word is no name."""
+    first, _, _ = sentence.partition(" ")
+    begin = sentence[:1].lower() if first[1:].islower() or len(first) == 1 else sentence[:1]
+    return begin + sentence[1:].removesuffix(".")
 
 
 def _shared_flags() -> Iterator[str]:

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from app.core.clock import Clock
-from app.core.config.settings import DemoSettings
 from app.core.kube.election import SoleOwner
 from app.core.metrics import Metrics
 from app.core.model.policy import Loop
@@ -26,7 +26,7 @@ from app.simulation.server import MemoryServers
 from tests.support.harness import GARDENER, SHOOT
 from tests.support.weeding import GARDENER_WEEDER
 
-FREE = "127.0.0.1:0"
+FREE = dict.fromkeys(("metrics_bind_addr", "health_bind_addr", "api_bind_addr"), "127.0.0.1:0")
 SERVERS = ("health", "metrics", "API")
 PROBER, WEEDER, BOTH = (Loop.PROBER,), (Loop.WEEDER,), tuple(Loop)
 """The shapes of a process."""
@@ -61,17 +61,11 @@ class Life:
         return await get(self.service.address(server), path, host)
 
 
-def settings(**addresses: str) -> DemoSettings:
-    free = dict.fromkeys(("metrics_bind_addr", "health_bind_addr", "api_bind_addr"), FREE)
-    return DemoSettings.model_validate(free | addresses)
-
-
 def life(
     *,
     loops=PROBER,
     warnings=(),
-    addresses=None,
-    dry_run=False,
+    flags=MappingProxyType({}),
     scan=None,
     begin=nothing,
     troubled=lambda _: None,
@@ -79,8 +73,8 @@ def life(
 ) -> Life:
     """A service of these loops that was not started yet.
 
-    Its watches open after `begin`; `adapters` are fields of its Cluster; `troubled` is done to the faults of the world
-    before.
+    Its watches open after `begin`; `flags` are values by name; `adapters` are fields of its Cluster; `troubled` is done
+    to the faults of the world before.
     """
     clock = Clock.of_loop()
     core = Core(clock, Tasks(clock), Metrics(), NoticeBus(), Random(1))
@@ -94,7 +88,7 @@ def life(
         user=WATCHDOG,
         prober=GARDENER if Loop.PROBER in loops else None,
         weeder=WEEDING if Loop.WEEDER in loops else None,
-        dry_run=dry_run,
+        **{**FREE, **flags},
     )
     real = process.adapters
     troubled(world.faults)
@@ -111,9 +105,7 @@ def life(
         pauses=real.pauses,
         requests=real.requests,
     )
-    configured = Configured(
-        settings(**addresses or {}), "1.2.3", warnings=tuple(warnings), dry_run=dry_run
-    )
+    configured = Configured(process.settings, "1.2.3", warnings=tuple(warnings))
     if real.prober is not None:
         prober = ProberAdapters(real.prober.seed, real.prober.connector, SoleOwner(), scan)
         cluster, configured = replace(cluster, prober=prober), replace(configured, prober=GARDENER)

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from app.core.clock import Clock
+from app.core.config.settings import SeedSettings
 from app.core.kube.election import SoleOwner
 from app.core.model.policy import Loop
 from app.service.parts import Cluster, Configured, ProberAdapters, WeederAdapters
@@ -50,7 +51,7 @@ def leaders(prober=None, weeder=None, where=None):
         identity=SELF,
         leader=where,
     )
-    view = SelfView(Configured(NOTHING, "1.2.3"), cluster, Clock.of_loop())
+    view = SelfView(Configured(SeedSettings(), "1.2.3"), cluster, Clock.of_loop())
     return {loop: (each.leader_identity, each.address) for loop, each in view.leaders.items()}
 
 

@@ -89,7 +89,7 @@ async def test_what_kubectl_makes_is_shown_by_the_api_beside_its_own():
 
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_in_a_dry_run_not_even_the_status_of_a_pause_by_kubectl_is_written(dry_run):
-    async with living(loops=PROBER, dry_run=dry_run) as found:
+    async with living(loops=PROBER, flags={"dry_run": dry_run}) as found:
         found.world.people.create("Pause", SHOOT, "mine", reason="by kubectl", author="carol")
         overrides = found.service.prober.prober.registry._env.overrides
         await until(lambda: overrides.effective(SHOOT).pause)

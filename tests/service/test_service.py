@@ -11,6 +11,7 @@ from app.core.errors import ConfigWarning, Forbidden
 from app.core.ports import Permission
 from app.core.tasks import SharedLoopDied
 from app.core.web.serving import AddressUnavailable
+from app.prober.controller import ProberController
 from tests.core.kube.server import until
 from tests.service.lives import SERVERS, life, listens, living
 
@@ -69,7 +70,7 @@ async def test_on_loopback_no_page_of_elsewhere_reads_any_port():
 
 async def test_elsewhere_health_and_metrics_answer_to_any_name():
     everywhere = {"health_bind_addr": "0.0.0.0:0", "metrics_bind_addr": "0.0.0.0:0"}
-    async with living(addresses=everywhere) as found:
+    async with living(flags=everywhere) as found:
         for server, path in PORTS[:2]:
             assert (await found.get(server, path, "dwd.garden.svc:9643"))[0] == 200
 
@@ -94,13 +95,31 @@ async def test_a_start_that_hangs_is_alive_not_ready_and_probes_nothing():
     await found.service.stop("the test is over")
 
 
+async def test_the_flag_says_how_many_changed_clusters_are_processed_at_once(monkeypatch):
+    begun = []
+
+    async def reconcile(_, namespace):
+        begun.append(namespace)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(ProberController, "_reconcile", reconcile)
+    found = life(flags={"concurrent_reconciles": 3})
+    for number in range(5):
+        found.world.add_shoot(f"shoot--dev--{number}", nodes=1)
+    await found.service.start()
+    await until(lambda: len(begun) >= 3)
+    await asyncio.sleep(0.2)
+    assert len(begun) == 3
+    await found.service.stop("the test is over")
+
+
 @pytest.mark.parametrize("server", SERVERS)
 async def test_an_address_in_use_is_named_and_nothing_is_started(server):
     begun = []
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         found = life(
-            addresses={f"{server.lower()}_bind_addr": f"127.0.0.1:{port}"},
+            flags={f"{server.lower()}_bind_addr": f"127.0.0.1:{port}"},
             begin=lambda: begun.append(1),
         )
         with pytest.raises(AddressUnavailable) as refusal:

@@ -1,6 +1,7 @@
 """The weeder in a process: what it deletes is told everywhere; virtual time."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -87,6 +88,17 @@ async def test_what_was_forced_despite_a_pause_is_stopped_by_any_that_comes_late
     assert ["the shoot is paused by unknown" in each and "stop" in each for each in paused] == [
         True
     ]
+    await found.service.stop("the test is over")
+
+
+async def test_the_flag_says_how_fast_pods_are_deleted(lines):
+    found = life(loops=WEEDER, flags={"max_deletions_per_second": 0.25})
+    await comes_back(found)
+    await asyncio.sleep(60)
+    weeder = found.service.weeder.weeder.controller
+    (recovery,) = weeder.status(ServiceKey(SHOOT, SERVICE)).recoveries
+    times = [each.at for each in recovery.deletions]
+    assert min(round(after - before, 1) for before, after in pairwise(times)) == 4.0
     await found.service.stop("the test is over")
 
 

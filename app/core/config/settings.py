@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import (
@@ -431,6 +431,14 @@ class CompletionSettings(CommandSettings):
     def wrong_words(cls, words: Sequence[str]) -> Iterator[Mistake]:
         if len(words) != 1 or words[0] not in set(Shell):
             yield Mistake(None, "SHELL", f"must be one of {', '.join(Shell)}")
+
+
+_Options = TypeVar("_Options", ProberOptions, WeederOptions)
+
+
+def of_loop(settings: SeedSettings, options: type[_Options]) -> _Options:
+    """Returns the flags of a loop; their defaults where it does not run here."""
+    return settings if isinstance(settings, options) else options()
 
 
 def own_namespace(settings: SeedSettings, mounted: Path = SERVICE_ACCOUNT_NAMESPACE) -> str:

@@ -35,6 +35,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from app.core.config.values import nearest, quoted
+from app.core.docstrings import below_fields
 from app.core.errors import ConfigurationError, ConfigWarning, Mistake, trimmed
 from app.core.model.keys import NUMBER, Complete, Needed, Secretive, Unquoted, WrittenAs
 
@@ -229,6 +230,13 @@ def keys_of(form: type) -> Mapping[str, object]:
         FieldInfo.from_annotation(type_).alias or to_camel(name): type_
         for name, type_ in types.items()
     }
+
+
+def purposes_of(form: type) -> Mapping[str, str]:
+    """Returns what each key of a record is for: the docstring below its field; empty where there is none."""
+    said = below_fields(form)
+    named = zip(keys_of(form), fields(form), strict=True)
+    return {key: said.get(each.name, "") for key, each in named}
 
 
 def _annotations(kind: object) -> tuple[object, ...]:

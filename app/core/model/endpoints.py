@@ -116,6 +116,7 @@ OneLine = Annotated[str, keys.Secret(), AfterValidator(_one_line)]
 Argument = Annotated[str, keys.Secret(), AfterValidator(_without_nul)]
 """One argument of a command, which may have several lines and be a secret."""
 _Given = Annotated[Host | None, Field(exclude=True)]
+"""What a file may have; None in a policy, which has it elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ class HttpHeader:
     __pydantic_config__: ClassVar = keys.KEYS
 
     name: Annotated[str, AfterValidator(_header_name)]
+    """Its name."""
     value: Annotated[OneLine, Field(description="Always `[redacted]`, as it may be a secret.")] = ""
+    """Its value."""
 
 
 Header = Annotated[
@@ -141,11 +144,16 @@ class HttpGet:
     __pydantic_config__: ClassVar = keys.KEYS
 
     port: AnyPort
+    """By its number, or where there is a `podSelector` by the name that the container gives it."""
     scheme: Scheme = Scheme.HTTP
+    """The certificate is not verified with HTTPS, as the kubelet does not."""
     path: Annotated[str, AfterValidator(_path)] = "/"
+    """What is asked for, with a query where there is one."""
     headers: Annotated[tuple[Header, ...], Field(alias="httpHeaders")] = ()
+    """`name` and `value` of each header, as in Kubernetes; those of the connection itself, such as Content-Length,
+    cannot be set."""
     host: _Given = None
-    """Another spelling of the probe's, where a file has it; None in a policy."""
+    """Another spelling of the probe's `host`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +163,9 @@ class TcpSocket:
     __pydantic_config__: ClassVar = keys.KEYS
 
     port: AnyPort
+    """As `httpGet.port`."""
     host: _Given = None
-    """Another spelling of the probe's, where a file has it; None in a policy."""
+    """Another spelling of the probe's `host`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +175,9 @@ class Grpc:
     __pydantic_config__: ClassVar = keys.KEYS
 
     port: PortNumber
+    """By its number."""
     service: OneLine = ""
+    """The service whose health is asked for; without it that of the whole server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +187,7 @@ class Exec:
     __pydantic_config__: ClassVar = keys.KEYS
 
     command: Annotated[tuple[Argument, ...], Field(min_length=1)]
+    """The program and its arguments; no shell unless it names one."""
 
 
 Handler = HttpGet | TcpSocket | Grpc | Exec
@@ -193,23 +205,39 @@ class EndpointProbeSpec:
             is_label, "at most 63 lower case letters, digits and -, a letter or digit at both ends"
         ),
     ]
+    """What it is called in the API, metrics and log; no two have the same."""
     type: ProbeType = ProbeType.READINESS
+    """What it is for, as in Kubernetes; until a Startup probe has passed, the other probes of its container wait.
+    Startup and Liveness need `podSelector`."""
     http_get: HttpGet | None = None
+    """Asks by HTTP or HTTPS: 2xx and 3xx pass."""
     tcp_socket: TcpSocket | None = None
+    """Makes a connection, which is enough."""
     grpc: Grpc | None = None
+    """Asks the standard health service: SERVING passes."""
     exec: Exec | None = None
+    """Runs a command inside the container, through the API server of the seed: exit code 0 passes; needs `podSelector`
+    and the flag `--allow-exec`."""
     host: Host | None = None
-    """The host to probe, which may contain `{namespace}`; None if the targets are containers."""
+    """Who is asked; `{namespace}` becomes the control-plane namespace. `httpGet.host` and `tcpSocket.host` are other
+    spellings, as in Kubernetes."""
     pods: Annotated[keys.Selector | None, Field(alias="podSelector")] = None
-    """Selects the pods whose containers are probed, in the control-plane namespace; None if the target is a host."""
+    """Or which pods of the control-plane namespace: each container of them is a target of its own, at the IP of its
+    pod. A LabelSelector, as in the weeder file."""
     container: keys.ContainerName | None = None
-    """The name of the only container to probe in these pods; None for each container."""
+    """Only the container of this name."""
     initial_delay: Annotated[keys.CountOrZero, Field(alias="initialDelaySeconds")] = 0
+    """The wait from the start of the container, or of the probing of a host."""
     period: Annotated[keys.Count, Field(alias="periodSeconds")] = 10
+    """The pause between two runs."""
     timeout: Annotated[keys.Count, Field(alias="timeoutSeconds")] = 1
+    """How long a run may take."""
     success_threshold: keys.Count = 1
+    """Successes in a row that make a success; 1 for Startup and Liveness."""
     failure_threshold: keys.Count = 3
+    """Failures in a row that make a failure."""
     effect: Effect = Effect.OBSERVE
+    """`GateScaleDown`: while all targets of the probe fail, no scale-down starts. Only for type Readiness."""
 
     @property
     def handler(self) -> Handler:

@@ -110,7 +110,7 @@ _Seconds = Annotated[
     float,
     BeforeValidator(_seconds),
     PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema({"type": "string", "description": "A Go duration", "examples": ["30s"]}),
+    WithJsonSchema({"type": "string", "description": "A Go duration.", "examples": ["30s"]}),
 ]
 DurationOrZero = Annotated[_Seconds, checked(lambda it: it >= 0, "0s or more")]
 Duration = Annotated[_Seconds, checked(lambda it: it > 0, "above 0s")]
@@ -196,8 +196,11 @@ class Ref:
     __pydantic_config__: ClassVar = KEYS
 
     kind: Annotated[Text, checked(is_kind, "a kind in CamelCase, such as Deployment")]
+    """Its kind."""
     name: ObjectName
+    """Its name, the same in each control-plane namespace."""
     api_version: Annotated[Text, checked(is_api_version, "v1 or group/version, such as apps/v1")]
+    """Its group and version."""
 
 
 Reference = Annotated[
@@ -227,10 +230,13 @@ class MatchExpression:
     CLOSED: ClassVar = True
 
     key: LabelKey
+    """The label that it is about."""
     operator: Operator
+    """How it compares; a pod without the label meets `NotIn`."""
     values: Annotated[
         tuple[LabelValue, ...], Field(validate_default=True), AfterValidator(_fit_operator)
     ] = ()
+    """What it compares with: at least one with `In` and `NotIn`, none with the others."""
 
     def requirement(self) -> Requirement:
         return Requirement(self.key, self.operator, frozenset(self.values))
@@ -245,7 +251,9 @@ class PodSelector:
     """An unknown key is always a mistake here: without it, more pods would match than intended."""
 
     match_labels: Mapping[LabelKey, LabelValue] = field(default_factory=dict)
+    """Labels that a pod must have."""
     match_expressions: tuple[MatchExpression, ...] = ()
+    """Requirements; a pod must meet all of them, and all of `matchLabels`."""
 
     def selector(self) -> LabelSelector:
         """Returns the selector; a label is the requirement In with one value, as the two mean the same."""

@@ -35,8 +35,12 @@ class ScalePolicy:
     OBSOLETE: ClassVar = ("replicas",)
 
     level: keys.CountOrZero = 0
+    """The order: ascending, one level together; gaps are fine."""
     initial_delay: keys.DurationOrZero = 0.0
+    """The wait from when its level could start to its first write; while it protects, each second is one that the nodes
+    may not have."""
     timeout: keys.Duration = 30.0
+    """From the first write to the end of the wait; `initialDelay` is not part of it."""
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -54,11 +58,16 @@ class DependentPolicy:
     __pydantic_config__: ClassVar = keys.KEYS
 
     ref: keys.Reference
+    """The object; it has a `scale` subresource."""
     scale_up: Annotated[ScalePolicy, keys.Needed(), _NO_DEFAULT] = ScalePolicy()
+    """How it is scaled up; `{}` takes the defaults."""
     scale_down: Annotated[ScalePolicy, keys.Needed(), _NO_DEFAULT] = ScalePolicy()
+    """How it is scaled down; `{}` takes the defaults."""
     optional: keys.Switch = False
+    """True: a shoot without it is in order."""
+    # None in a policy, which has `optional`.
     should_exist: Annotated[keys.Switch | None, Field(exclude=True)] = None
-    """The inverse of `optional`, where an older file has it; None in a policy."""
+    """The inverse of `optional`, from older files; not beside it."""
 
     def scale(self, direction: Direction) -> ScalePolicy:
         return self.scale_up if direction is Direction.UP else self.scale_down
@@ -86,43 +95,64 @@ class ProberPolicy:
         keys.ObjectName | None,
         Field(alias="kubeConfigSecretName", description="Null in endpoint mode."),
     ] = None
+    """Lease mode: the name of the Secret in each control-plane namespace that has the shoot's kubeconfig."""
     dependents: Annotated[
         tuple[DependentPolicy, ...],
         Field(alias="dependentResourceInfos", min_length=1),
         keys.Needed(),
     ] = ()
+    """What is scaled; no object twice, not in two versions of its group either."""
     internal_secret: Annotated[
-        keys.ObjectName | None, Field(alias="internalKubeConfigSecretName")
+        keys.ObjectName | None,
+        Field(alias="internalKubeConfigSecretName", description="Null in lease mode."),
     ] = None
-    """Null in lease mode, as the two below."""
+    """Endpoint mode: as `kubeConfigSecretName`, for the internal path, that of the control plane itself."""
     external_secret: Annotated[
-        keys.ObjectName | None, Field(alias="externalKubeConfigSecretName")
+        keys.ObjectName | None,
+        Field(alias="externalKubeConfigSecretName", description="Null in lease mode."),
     ] = None
+    """Endpoint mode: as `kubeConfigSecretName`, for the external path, that of the nodes."""
     probe_interval: keys.Duration = 10.0
+    """The longest pause between two probes; an outage is seen when it can be known, whatever this is."""
     initial_delay: keys.DurationOrZero = 30.0
+    """How long nothing is scaled after a shoot became eligible; probes begin at once."""
     probe_timeout: keys.Duration = 30.0
+    """Bounds one whole probe; in endpoint mode each of its attempts, of which there are three at most, and 5s do that
+    in any case."""
+    # The next probe is due after interval × (1 + jitter × random).
     jitter: Annotated[keys.Share, Field(alias="backoffJitterFactor")] = 0.2
-    """The next probe is due after interval × (1 + jitter × random)."""
+    """Share of `probeInterval` by which a probe may come later, so that shoots are not probed in step."""
     grace: Annotated[keys.Duration, Field(alias="kcmNodeMonitorGraceDuration")] = 40.0
-    """A grace period in the Shoot takes precedence."""
+    """Grace after which kube-controller-manager marks a node NotReady; a Shoot's own `nodeMonitorGracePeriod` wins. A
+    lease expires after 0.75 of it; in endpoint mode only warnings need it."""
     limit: Annotated[keys.PositiveShare, Field(alias="nodeLeaseFailureFraction")] = 0.6
+    """Lease mode: share of expired leases from which on a shoot is cut off from its nodes."""
     failure_threshold: keys.Count = 1
+    """Probes in a row before a scale-down; in lease mode one, as it is confirmed by a second reading and time is
+    short."""
     success_threshold: keys.Count = 3
+    """Probes in a row before a scale-up; a path that flickers is still a bad one."""
+    # The default is lowered to the probe interval where that is shorter (`policy_files`).
     suspect_interval: Annotated[
         keys.Duration, Field(alias="suspectProbeInterval"), AfterValidator(_fit_probe_interval)
     ] = 5.0
-    """The default is lowered to the probe interval where that is shorter (`policy_files`)."""
+    """Pause between probes that are counted, and during protection."""
     max_protection: Annotated[
         Annotated[keys.Duration, keys.at_most(LONGEST)] | None, Field(alias="maxProtectionDuration")
     ] = None
-    """A shoot protected for this long is scaled up and held for the same time (rules 7)."""
+    """How long a protection may last: then the shoot is scaled up and held for as long, with an Event; it waits for the
+    end of a hold, and of a pause of scope `all`."""
     internal_failure_backoff: Annotated[
-        keys.DurationOrZero | None, Field(alias="internalProbeFailureBackoffDuration")
+        keys.DurationOrZero | None,
+        Field(alias="internalProbeFailureBackoffDuration", description="Null in lease mode."),
     ] = 30.0
-    """Of endpoint mode; the API shows null in lease mode, where it has no effect."""
+    """Endpoint mode: the pause after an internal failure, when nothing can be told of the external path."""
     on_scale_down_failure: OnFailure = OnFailure.CONTINUE
+    """Whether later levels go on after one that failed: each controller that stops does less harm."""
     on_scale_up_failure: OnFailure = OnFailure.STOP
+    """The same on the way up, where what comes later depends on what comes first."""
     endpoint_probes: tuple[EndpointProbeSpec, ...] = ()
+    """What else is probed."""
 
     @property
     def endpoint_mode(self) -> bool:

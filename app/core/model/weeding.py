@@ -96,6 +96,7 @@ class PodSelectors:
     __pydantic_config__: ClassVar = keys.KEYS
 
     pod_selectors: Annotated[tuple[keys.Selector, ...], Field(min_length=1)]
+    """LabelSelectors; a pod that matches one of them depends on the service."""
 
 
 _Dependants = Annotated[
@@ -118,10 +119,16 @@ class WeederPolicy:
         AfterValidator(MappingProxyType),
         WrapSerializer(lambda services, serialize: serialize(dict(services))),
     ] = field(default_factory=lambda: MappingProxyType({}))
+    """By the name of a Service: the pods that depend on it."""
     watch_duration: keys.Duration = 300.0
+    """How long pods are watched for after a service became ready again; a back-off is never longer than 5m."""
     max_deletions_per_workload: keys.Count = 5
+    """Pods of one owner deleted within `watchDuration` at most, or as many as it had pods if that is more: what crashes
+    for a reason of its own is not deleted without end."""
     min_backoff_remaining: keys.DurationOrZero = 10.0
+    """The back-off that a pod must have left to be deleted; one that starts as soon without us is left alone."""
     weed_bare_pods: keys.Switch = False
+    """Whether pods without a controller are deleted: nobody makes them anew."""
 
 
 class ServiceKey(NamedTuple):

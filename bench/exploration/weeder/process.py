@@ -1,7 +1,7 @@
 """One run of the weeder: the whole of it, with its own event loop, watches, pauses and election."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.model.weeding import ServiceKey
@@ -50,7 +50,8 @@ class WeederProcess(Life):
         self._surroundings.failed(self, text)
 
     def _policies(self) -> dict[str, Any]:
-        return {"weeder": self._surroundings.recipe.policy}
+        recipe = self._surroundings.recipe
+        return {"weeder": recipe.policy, "max_deletions_per_second": recipe.deletions_a_second}
 
     def _loop(
         self, core: Core, cluster: Cluster, configured: Configured, decisions: OverrideFeature
@@ -70,8 +71,7 @@ class WeederProcess(Life):
         )
         adapters.seed.subscribe(self.sight)
         adapters.leadership.subscribe(self.sight.leadership_changed)
-        paced = replace(configured, deletions_a_second=around.recipe.deletions_a_second)
-        return WeederLoop(paced, policy, core, adapters, decisions)
+        return WeederLoop(configured, policy, core, adapters, decisions)
 
     def _ended(self) -> None:
         if left := self.machine.unfinished():

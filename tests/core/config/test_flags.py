@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from app.commands import parse
-from app.core.config.flags import Read, flag_name, read_flags, usage
+from app.core.config.flags import Read, flag_name, read_flags, shown_type, usage
 from app.core.config.settings import (
     EVERYWHERE,
     HERE_ONLY,
@@ -181,9 +181,10 @@ def test_the_weeder_takes_the_flags_that_the_original_shares_between_both():
 
 @pytest.mark.parametrize("model", FILES, ids=lambda model: model.__name__)
 def test_each_flag_of_either_is_heeded_or_said_to_have_no_effect(model):
-    options = {*ProberOptions.model_fields, *WeederOptions.model_fields}
-    for field in sorted(options - set(SeedSettings.model_fields)):
-        found = read(f"--{flag_name(field)}=1", model=model)
+    options = {**ProberOptions.model_fields, **WeederOptions.model_fields}
+    for field in sorted(options.keys() - SeedSettings.model_fields.keys()):
+        value = "1s" if shown_type(options[field]) == "DURATION" else "1"
+        found = read(f"--{flag_name(field)}={value}", model=model)
         heeded = field in model.model_fields
         assert [each.path for each in found.warnings] == [f"--{flag_name(field)}"] * (not heeded)
 
