@@ -141,9 +141,8 @@ class Store:
 
     def undefine(self, kind: str) -> None:
         """Ends serving a custom resource: its objects go first."""
-        for namespace, objects in self._objects.get(kind, {}).items():
-            for name in tuple(objects):
-                self.delete(ObjectKey(kind, namespace, name))
+        for each in self.list(kind):
+            self.delete(ObjectKey(kind, each["metadata"]["namespace"], each["metadata"]["name"]))
         self.definitions.pop(kind, None)
 
     def subscribe(self, listener: Listener) -> None:
@@ -239,7 +238,10 @@ class Store:
             NotFound: the object does not exist.
         """
         current = self.get(key)
-        del self._objects[key.kind][key.namespace][key.name]
+        spaces = self._objects[key.kind]
+        del spaces[key.namespace][key.name]
+        if not spaces[key.namespace]:
+            del spaces[key.namespace]
         self._version += 1
         metadata = {**current["metadata"], "resourceVersion": str(self._version)}
         last = {**current, "metadata": metadata}
@@ -283,7 +285,6 @@ class Store:
         for kind, spaces in self._objects.items():
             for name in tuple(spaces.get(namespace, ())):
                 self.delete(ObjectKey(kind, namespace, name))
-            spaces.pop(namespace, None)
 
     def forgotten(self, kind: str) -> int:
         """Returns the latest version up to which changes of a kind have dropped out of the log."""
