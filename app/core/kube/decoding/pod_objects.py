@@ -156,14 +156,11 @@ def accepted(raw: Raw) -> None:
         raise BadAnswer("the answer is neither a Pod nor a Status")
 
 
-# EndpointSlices: which endpoints of a service are ready, and the pods behind them. Most services look alike in every
-# control plane.
+# EndpointSlices: which endpoints of a service are ready, and the pods behind them.
 
 
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 _POD: Final = "Pod"
-# How many different tuples of endpoints are remembered for sharing.
-_ENDPOINTS_SHARED: Final = 1024
 
 
 class _Labels(Struct):
@@ -216,7 +213,7 @@ def endpoint_slice(raw: Raw) -> SliceView:
         name=meta.name,
         service=sys.intern((meta.labels and meta.labels.service) or ""),
         resource_version=meta.resource_version or "",
-        endpoints=_shared_endpoints(endpoints),
+        endpoints=endpoints,
     )
 
 
@@ -229,12 +226,6 @@ def _pod_behind(target: _Target | None, namespace: str) -> str | None:
     if target is None or target.kind != _POD or (target.namespace or namespace) != namespace:
         return None
     return sys.intern(target.name) if target.name and is_subdomain(target.name) else None
-
-
-@lru_cache(_ENDPOINTS_SHARED)
-def _shared_endpoints(endpoints: tuple[SliceEndpoint, ...]) -> tuple[SliceEndpoint, ...]:
-    """Returns one shared tuple for all equal ones."""
-    return endpoints
 
 
 # Pods as endpoint probes read them: the addresses of their containers, and which incarnation of a container it is.
