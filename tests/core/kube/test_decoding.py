@@ -307,6 +307,7 @@ def test_deletion_shows_on_either():
 )
 def test_a_shoot_whose_control_plane_runs_in_a_worker_pool_is_self_hosted(workers, self_hosted):
     view = seed_objects.cluster(cluster({"spec": {"provider": {"workers": workers}}})).shoot
+    assert isinstance(view, shoots.ShootView)
     assert view.self_hosted is self_hosted
 
 
