@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from app.core.model.instants import rfc3339
+from app.core.model.instants import format_duration, rfc3339
 from app.core.model.weeding import CRASH_LOOP, ServiceKey
 from app.simulation.manifests import condition
 from app.simulation.store import (
@@ -130,9 +130,9 @@ class Container:
         run = sha256(f"{pod}/{self.name}/{self.restarts}".encode())
         return f"containerd://{run.hexdigest()}"
 
-    def status(self, pod: str, *, ready: bool, initialized: bool) -> dict[str, Any]:
-        """Returns what the kubelet reports of it; `pod` is the uid of the pod."""
-        run = self.id(pod)
+    def status(self, pod: "RunningPod", *, ready: bool, initialized: bool) -> dict[str, Any]:
+        """Returns what the kubelet reports of it."""
+        run = self.id(pod.uid)
         return {
             "name": self.name,
             "image": f"registry.example/{self.name}:1",
@@ -140,11 +140,11 @@ class Container:
             "ready": ready or self.done is not None,
             "started": self.life is Life.RUNNING,
             "restartCount": self.restarts,
-            "state": self._state(initialized=initialized),
+            "state": self._state(pod, initialized=initialized),
             "lastState": {} if self.last is None else {"terminated": self.last.status()},
         }
 
-    def _state(self, *, initialized: bool) -> dict[str, Any]:
+    def _state(self, pod: "RunningPod", *, initialized: bool) -> dict[str, Any]:
         match self.life:
             case Life.CREATING:
                 reason = "ContainerCreating" if initialized else "PodInitializing"
@@ -152,8 +152,9 @@ class Container:
             case Life.RUNNING:
                 return {"running": {"startedAt": rfc3339(self.started)}}
             case Life.WAITING:
-                wait = wait_after(self.in_a_row)
-                message = f"back-off {wait:g}s restarting failed container={self.name}"
+                wait = format_duration(wait_after(self.in_a_row))
+                whose = f"container={self.name} pod={pod.key.name}_{pod.key.namespace}({pod.uid})"
+                message = f"back-off {wait} restarting failed {whose}"
                 return {"waiting": {"reason": CRASH_LOOP, "message": message}}
             case Life.DONE:
                 return {"terminated": {} if self.done is None else self.done.status()}
@@ -190,7 +191,7 @@ class RunningPod:
     def status(self) -> dict[str, Any]:
         """Returns `status` of the pod object."""
         initialized = self.init is None or self.init.life is Life.DONE
-        main = self.main.status(self.uid, ready=self.ready, initialized=initialized)
+        main = self.main.status(self, ready=self.ready, initialized=initialized)
         status = {
             "phase": "Running"
             if initialized and self.main.life is not Life.CREATING
@@ -209,7 +210,7 @@ class RunningPod:
         }
         if self.init is None:
             return status
-        init = self.init.status(self.uid, ready=False, initialized=True)
+        init = self.init.status(self, ready=False, initialized=True)
         return {**status, "initContainerStatuses": [init]}
 
 

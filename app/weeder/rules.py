@@ -131,7 +131,7 @@ def recovery_wait(begun: Sequence[float], now: float, window: float) -> float:
 
 # Pods.
 
-# The kubelet's back-off after an exit, by the number of restarts.
+# The kubelet's back-off after an exit, by the number of restarts, unless it begins anew or the node has another one.
 _KUBELET: Final = Backoff(first=10.0, most=LONGEST_BACKOFF)
 # A container runtime that does not know an instant writes 1970, or year 1.
 _EPOCH: Final = 0.0
@@ -156,15 +156,21 @@ class DeletedBefore:
 def remaining_backoff(container: ContainerView, now: float) -> float | None:
     """Seconds until the kubelet restarts this container, which has crashed; None if that is not known.
 
-    The back-off is 10 s × 2^(restarts-1), at most 5 min, from the last exit. It is not known without a restart count,
-    with a negative one, or without an exit time. An exit in the future comes from another machine's clock, and counts
-    as now.
+    The whole back-off, at most 5 min, counts from the last exit. It is what the kubelet says that it is. Where it says
+    nothing it is 10 s × 2^(restarts-1), which may be too much: the back-off begins anew after ten minutes without a
+    crash and when the kubelet is restarted, and some nodes have shorter ones; the restart count goes on.
+
+    It is not known without an exit time, or where neither the kubelet nor a valid restart count tells how long it is.
+    An exit in the future comes from another machine's clock, and counts as now.
     """
-    if container.restarts is None or container.restarts < 0:
-        return None
     if container.last_exit is None or container.last_exit <= _EPOCH:
         return None
-    whole = _KUBELET.delay(max(container.restarts, 1))
+    if container.backoff is not None:
+        whole = min(container.backoff, LONGEST_BACKOFF)
+    elif container.restarts is not None and container.restarts >= 0:
+        whole = _KUBELET.delay(max(container.restarts, 1))
+    else:
+        return None
     return max(whole - max(now - container.last_exit, 0.0), 0.0)
 
 

@@ -7,6 +7,7 @@ Json = dict[str, Any]
 
 SERVICE: Final = "kubernetes.io/service-name"
 CRASH_LOOP: Final = "CrashLoopBackOff"
+BACK_OFF: Final = "back-off 2m40s restarting failed container=main pod=a_b(c)"
 
 
 def pod(
@@ -28,7 +29,7 @@ def crash_looping(restarts: int = 5, finished: str = "2030-01-01T00:00:00Z") -> 
         "imageID": "",
         "ready": False,
         "restartCount": restarts,
-        "state": {"waiting": {"reason": CRASH_LOOP}},
+        "state": {"waiting": {"reason": CRASH_LOOP, "message": BACK_OFF}},
         "lastState": {"terminated": ended},
     }
     return {"phase": "Running", "containerStatuses": [container]}

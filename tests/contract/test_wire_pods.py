@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.contract.arena import REAL_TIME
-from tests.contract.pods import CRASH_LOOP, crash_looping, endpoints, pod, slice_of
+from tests.contract.pods import BACK_OFF, CRASH_LOOP, crash_looping, endpoints, pod, slice_of
 from tests.contract.test_wire_reads import METADATA_LIST, TABLE, at
 from tests.contract.test_wire_watches import told, version
 from tests.contract.test_wire_writes import NOBODYS, created
@@ -33,7 +33,7 @@ async def test_the_status_of_a_pod_is_written_apart_and_begins_no_generation(are
     status = answer.json["status"]
     (container,) = status["containerStatuses"]
     assert (status["phase"], status["qosClass"]) == ("Running", "BestEffort")
-    assert container["state"] == {"waiting": {"reason": CRASH_LOOP}}
+    assert container["state"] == {"waiting": {"reason": CRASH_LOOP, "message": BACK_OFF}}
     ended = container["lastState"]["terminated"]
     assert (container["restartCount"], ended["finishedAt"]) == (5, "2030-01-01T00:00:00Z")
     assert answer.json["metadata"]["generation"] == 1

@@ -136,6 +136,7 @@ def not_probed() -> set[str]:
     shoots: list[ShootView | Undecodable] = [
         *(of(each) for each in (None, "Create", "Restore", "Delete", "Migrate", "Reconcile")),
         *(of(deleting=True), of(hibernation_enabled=True), of(is_hibernated=True)),
+        of(self_hosted=True),
         *(ShootView(last_operation=None), Undecodable("cut")),
     ]
     decided = [lifecycle.decide(ClusterView("shoot--a--b", "1", each)) for each in shoots]

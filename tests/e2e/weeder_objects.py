@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from app.core.model.instants import rfc3339
+from app.core.model.instants import format_duration, rfc3339
 from tests.e2e import objects, program
 from tests.e2e.objects import Json
 from tests.e2e.program import Command
@@ -103,8 +103,13 @@ def owned_by(name: str, uid: str) -> Json:
 def crash_looping(*, restarts: int = 7, ago: float = 30.0, init: bool = False) -> Json:
     """The status of a pod that waits; with these numbers 270 s more."""
     exited = {"exitCode": 1, "reason": "Error", "finishedAt": rfc3339(time.time() - ago)}
-    state = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting"}}
-    found = _container("wait" if init else "main", state, restarts)
+    name, whole = (
+        "wait" if init else "main",
+        format_duration(min(10.0 * 2 ** (restarts - 1), 300.0)),
+    )
+    message = f"back-off {whole} restarting failed container={name} pod=a_b(c)"
+    state = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+    found = _container(name, state, restarts)
     found["lastState"] = {"terminated": exited}
     if not init:
         return _status("Running", ready=False, containers=[found])

@@ -119,16 +119,23 @@ def test_what_is_found_in_a_world_of_the_weeder_is_printed_with_the_command_that
 
 
 @pytest.mark.parametrize(
-    ("restarts", "exited", "left"),
-    [(1, 0.0, 10.0), (2, 0.0, 20.0), (2, 5.0, 15.0), (6, 0.0, 300.0), (60, 400.0, 0.0)],
+    ("restarts", "whole", "ago", "left"),
+    [
+        (1, "10s", 0.0, 10.0),
+        (2, "20s", 5.0, 15.0),
+        (6, "5m0s", 0.0, 300.0),
+        (6, "10s", 0.0, 10.0),
+        (60, "5m0s", 400.0, 0.0),
+    ],
 )
-def test_the_back_off_that_is_left_is_reckoned_apart_from_the_rules(restarts, exited, left):
+def test_the_back_off_that_is_left_is_reckoned_apart_from_the_rules(restarts, whole, ago, left):
+    message = f"back-off {whole} restarting failed container=main pod=a_b(c)"
     container = {
-        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": message}},
         "lastState": {"terminated": {"finishedAt": "1970-01-01T00:00:00Z"}},
         "restartCount": restarts,
     }
-    assert backoff_left({"status": {"containerStatuses": [container]}}, exited) == left
+    assert backoff_left({"status": {"containerStatuses": [container]}}, ago) == left
     assert (
         backoff_left({"status": {"containerStatuses": [{"state": {"running": {}}}]}}, 1.0) is None
     )

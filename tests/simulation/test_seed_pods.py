@@ -43,7 +43,7 @@ async def test_a_workload_joins_having_run_well_for_an_hour(world, clock):
     pods = world.pods(A)
     assert len(pods) == 2
     assert all(pod.ready_since == int(clock.now() - 3600) for pod in pods)
-    assert all(the_container(pod) == ("server", None, 0, None, False) for pod in pods)
+    assert all(the_container(pod) == ("server", None, 0, None, False, None) for pod in pods)
     assert world.became_ready(A) == ()
     before = world.store.version
     await clock.sleep(3600)
@@ -57,8 +57,11 @@ async def test_a_waiting_container_tells_why_since_when_and_how_often(world, clo
     await clock.sleep(5 + 2 + 1)
     (status,) = raw(world, the_pod(world).name)["status"]["containerStatuses"]
     assert status["state"]["waiting"]["reason"] == CRASH_LOOP
-    assert "back-off 10s" in status["state"]["waiting"]["message"]
+    assert status["state"]["waiting"]["message"].startswith(
+        "back-off 10s restarting failed container=client pod="
+    )
     assert (status["restartCount"], status["ready"], status["started"]) == (1, False, False)
+    assert the_container(the_pod(world)).backoff == 10
     exited = status["lastState"]["terminated"]
     assert parse_rfc3339(exited["finishedAt"]) == int(clock.now() - 1)
     assert exited["exitCode"] == 1
@@ -110,6 +113,7 @@ async def test_the_back_off_is_reset_after_ten_good_minutes_but_the_restarts_sta
     due = world.starts_again(A, the_pod(world).name)
     assert due is not None
     assert due - clock.now() == about(9.5)  # 10 s, not 160
+    assert the_container(the_pod(world)).backoff == 10
 
 
 @in_a_world

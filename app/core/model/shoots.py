@@ -43,6 +43,8 @@ class ShootView:
     is_hibernated: bool = False
     last_operation: LastOperation | None = None
     workers: tuple[WorkerPool, ...] = ()
+    self_hosted: bool = False
+    """Whether its control plane runs on its own nodes: one of the pools has `controlPlane`."""
     node_monitor_grace: float | None = None
     """`spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod`, in seconds; None if not set."""
 

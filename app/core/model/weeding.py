@@ -41,6 +41,8 @@ class ContainerView(NamedTuple):
     last_exit: float | None = None
     """`lastState.terminated.finishedAt`, as an instant; None if missing."""
     init: bool = False
+    backoff: float | None = None
+    """The whole back-off that the kubelet names in `state.waiting.message`, in seconds; None if it names none."""
 
     @property
     def crash_loops(self) -> bool:

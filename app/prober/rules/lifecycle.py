@@ -79,6 +79,10 @@ def _stopped(shoot: ShootView) -> Lifecycle | None:
         return Lifecycle(LifecycleAction.STOP, "Migrating", "the Shoot is moving to another seed")
     if not shoot.workers:
         return Lifecycle(LifecycleAction.STOP, "NoWorkers", "the Shoot has no workers")
+    if shoot.self_hosted:
+        return Lifecycle(
+            LifecycleAction.STOP, "SelfHosted", "the Shoot runs its control plane on its own nodes"
+        )
     return None
 
 

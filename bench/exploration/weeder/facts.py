@@ -1,12 +1,9 @@
 """The facts of a weeder's world: what was asked for, what was accepted, and what a pod truly was."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import parse_duration, parse_rfc3339
 from app.simulation.store import Object
-
-_FIRST: Final = 10.0
-_MOST: Final = 300.0
 
 
 class Sending(NamedTuple):
@@ -47,7 +44,7 @@ def ends(pod: Object) -> bool:
 def backoff_left(pod: Object, now: float) -> float | None:
     """Seconds for which a pod would still wait in CrashLoopBackOff, as its status tells; None: it does not wait.
 
-    The longest of its containers; 10 s doubling with each restart, at most 300 s, from the last exit.
+    The longest of its containers; as long as the kubelet says, from the last exit.
     """
     status = pod.get("status") or {}
     every = (
@@ -63,8 +60,8 @@ def _waits(container: Object) -> bool:
 
 def _left(container: Object, now: float) -> float:
     ended = container["lastState"].get("terminated", {})
-    exited, restarts = parse_rfc3339(ended.get("finishedAt")), container["restartCount"]
+    exited = parse_rfc3339(ended.get("finishedAt"))
     if exited is None:
         return float("inf")
-    whole = min(_FIRST * 2 ** min(max(restarts, 1) - 1, 10), _MOST)
-    return float(max(whole - max(now - exited, 0.0), 0.0))
+    _, whole, _ = container["state"]["waiting"]["message"].split(maxsplit=2)  # back-off 1m20s …
+    return max(parse_duration(whole) - max(now - exited, 0.0), 0.0)

@@ -295,6 +295,22 @@ def test_deletion_shows_on_either():
     assert shoot.deleting
 
 
+@pytest.mark.parametrize(
+    ("workers", "self_hosted"),
+    [
+        # As Gardener writes them: `controlPlane` is there for the pool of a self-hosted shoot, empty or not.
+        ([{"name": "cp", "controlPlane": {}}, {"name": "w"}], True),
+        ([{"name": "cp", "controlPlane": {"backup": {"provider": "local"}}}], True),
+        ([{"name": "w", "controlPlane": None}], False),
+        ([{"name": "w"}], False),
+    ],
+)
+def test_a_shoot_whose_control_plane_runs_in_a_worker_pool_is_self_hosted(workers, self_hosted):
+    view = seed_objects.cluster(cluster({"spec": {"provider": {"workers": workers}}})).shoot
+    assert isinstance(view, shoots.ShootView)
+    assert view.self_hosted is self_hosted
+
+
 def test_an_empty_shoot_is_one_without_workers():
     assert seed_objects.cluster(cluster({"spec": {}})).shoot == shoots.ShootView()
 

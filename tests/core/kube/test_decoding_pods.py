@@ -65,10 +65,14 @@ def pod(status=None, **meta):
     return pod_objects.pod(raw({"metadata": named | meta, "status": status}))
 
 
-def container(name="main", reason="CrashLoopBackOff", restarts=4):
+# As a kubelet writes it.
+BACK_OFF = "back-off 1m20s restarting failed container=main pod=p_shoot--a--b(u)"
+
+
+def container(name="main", reason="CrashLoopBackOff", restarts=4, message=BACK_OFF):
     return {
         "name": name,
-        "state": {"waiting": {"reason": reason, "message": "back-off 1m20s"}},
+        "state": {"waiting": {"reason": reason, "message": message}},
         "lastState": {"terminated": {"exitCode": 1, "finishedAt": "1970-01-01T00:01:40Z"}},
         "restartCount": restarts,
         "ready": False,
@@ -84,12 +88,47 @@ def test_a_pod_is_read_with_what_identifies_it():
 def test_a_container_is_read_with_what_it_waits_for_and_since_when():
     status = {
         "containerStatuses": [container()],
-        "initContainerStatuses": [container("init", "PodInitializing", 0)],
+        "initContainerStatuses": [container("init", "PodInitializing", 0, None)],
     }
     assert pod(status).containers == (
         ContainerView("init", "PodInitializing", 0, 100.0, init=True),
-        ContainerView("main", "CrashLoopBackOff", 4, 100.0),
+        ContainerView("main", "CrashLoopBackOff", 4, 100.0, backoff=80.0),
     )
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [("10s", 10.0), ("5m0s", 300.0), ("1s", 1.0), ("1m12.5s", 72.5), ("250ms", 0.25), ("0s", 0.0)],
+)
+def test_the_back_off_is_what_the_kubelet_says(told, seconds):
+    message = BACK_OFF.replace("1m20s", told)
+    got = pod({"containerStatuses": [container(message=message)]}).containers[0]
+    assert got.backoff == seconds
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        "",
+        "back-off restarting failed container",
+        "back-off soon restarting failed container=main",
+        "back-off -10s restarting failed container=main",
+        "back-off 10 restarting failed container=main",
+        'Back-off pulling image "x" after 10s restarting failed container=main',
+        f"back-off {'9' * 30}h restarting failed container=main",
+        f"back-off {'9' * 20}h restarting failed container=main",
+    ],
+)
+def test_a_message_that_names_no_back_off_leaves_it_unknown(message):
+    got = pod({"containerStatuses": [container(message=message)]}).containers[0]
+    assert got.backoff is None
+    assert got.crash_loops
+
+
+def test_what_a_container_says_that_waits_for_something_else_is_no_back_off():
+    got = pod({"containerStatuses": [container(reason="ImagePullBackOff")]}).containers[0]
+    assert got.backoff is None
 
 
 @pytest.mark.parametrize(("state", "waiting"), OBJECTS["states of a container"])

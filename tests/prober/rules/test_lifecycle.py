@@ -19,6 +19,7 @@ PROBE, UNKNOWN = LifecycleAction.PROBE, LifecycleAction.UNKNOWN
 DELETED = "the Cluster is being deleted"
 HIBERNATED = "the Shoot is hibernated or hibernating"
 MOVING = "the Shoot is moving to another seed"
+SELF_HOSTED = "the Shoot runs its control plane on its own nodes"
 
 
 def cluster(shoot=SHOOT, *, deleting=False, **changes):
@@ -43,6 +44,7 @@ def after(kind, state="Succeeded"):
         (after("Migrate"), STOP, "Migrating", MOVING),
         (after("Migrate", "Processing"), STOP, "Migrating", MOVING),
         (cluster(workers=()), STOP, "NoWorkers", "the Shoot has no workers"),
+        (cluster(self_hosted=True), STOP, "SelfHosted", SELF_HOSTED),
         (cluster(is_hibernated=True), KEEP, "WakingUp", "the Shoot is waking up"),
         (cluster(last_operation=None), KEEP, "NoOperation", "the Shoot has no last operation yet"),
         (after("Create", "Processing"), KEEP, "CreateNotSucceeded", "Create is Processing"),

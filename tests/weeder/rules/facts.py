@@ -20,9 +20,10 @@ def owner(uid="rs-1", kind="ReplicaSet"):
 OWNER = owner()
 
 
-def crashed(name="main", restarts=6, ago=0.0, *, init=False):
+def crashed(name="main", restarts=6, ago=0.0, *, init=False, backoff=None):
     """A container that waits in CrashLoopBackOff and exited `ago` seconds before NOW, or at a time not told."""
-    return ContainerView(name, CRASH_LOOP, restarts, None if ago is None else NOW - ago, init)
+    exited = None if ago is None else NOW - ago
+    return ContainerView(name, CRASH_LOOP, restarts, exited, init, backoff)
 
 
 def running(name="side"):

@@ -59,6 +59,28 @@ def test_a_container_that_has_crashed_and_was_not_restarted_yet_waits_the_first_
     assert left(0) == 10
 
 
+@pytest.mark.parametrize(
+    ("told", "whole"), [(10.0, 10.0), (1.0, 1.0), (160.0, 160.0), (1e9, 300.0)]
+)
+@pytest.mark.parametrize("restarts", [0, 1, 40, None])
+def test_what_the_kubelet_says_of_the_back_off_goes_before_what_restarts_suggest(
+    told, whole, restarts
+):
+    # It begins anew after 10 minutes without a crash, and when the kubelet restarts; restarts go on counting.
+    assert rules.remaining_backoff(crashed(restarts=restarts, backoff=told), NOW) == whole
+    later = crashed(restarts=restarts, ago=0.5, backoff=told)
+    assert rules.remaining_backoff(later, NOW) == whole - 0.5
+
+
+def test_a_back_off_whose_begin_is_not_told_is_not_known_whatever_its_length():
+    assert rules.remaining_backoff(crashed(ago=None, backoff=10.0), NOW) is None
+
+
+def test_a_pod_that_crashed_often_in_its_life_is_left_alone_while_its_back_off_is_short():
+    long_lived = crashed(restarts=12, backoff=10.0)
+    assert reason(pod("a", long_lived)) is KeepReason.SHORT_BACKOFF
+
+
 def test_an_exit_in_the_future_is_another_clock_and_waits_no_more_than_the_whole_back_off():
     assert left(2, -3600) == 20
 

@@ -4,6 +4,7 @@ A seed has thousands of each for the life of the process, so no more is kept tha
 have in common are stored once.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -16,9 +17,16 @@ from msgspec import Struct
 from app.core.errors import BadAnswer, trimmed
 from app.core.kube.decoding.envelope import FEW, Few, Meta, Raw
 from app.core.model.endpoints import ProbedContainer, ProbedPod
-from app.core.model.instants import parse_rfc3339
+from app.core.model.instants import parse_duration, parse_rfc3339
 from app.core.model.names import is_subdomain
-from app.core.model.weeding import ContainerView, OwnerView, PodView, SliceEndpoint, SliceView
+from app.core.model.weeding import (
+    CRASH_LOOP,
+    ContainerView,
+    OwnerView,
+    PodView,
+    SliceEndpoint,
+    SliceView,
+)
 
 # Pods as the weeder reads them (owner, waiting containers), and answers to deletions.
 
@@ -27,6 +35,9 @@ _READY: Final = "Ready"
 # Maximum characters of a name, as in Kubernetes. Nobody limits the text of an owner reference or a status: without
 # this, anyone who can write pods could put a megabyte of it into each Event, API answer and remembered deletion.
 _LONGEST: Final = 253
+# The whole back-off in the words of the kubelet (`doBackOff` of pkg/kubelet/kuberuntime), the same since 1.5 but for
+# the first letter.
+_BACK_OFF: Final = re.compile("[Bb]ack-off ([0-9a-zµ.]{2,24}) restarting failed container")
 
 
 class _Owner(Struct, rename="camel"):
@@ -46,6 +57,7 @@ class _Stay(Struct, rename="camel"):
     """How a container is in one of its states."""
 
     reason: str | None = None
+    message: str | None = None
     started_at: str | None = None
     finished_at: str | None = None
 
@@ -137,13 +149,25 @@ def _line(text: str | None) -> str:
 def _container(container: _ContainerStatus, *, init: bool) -> ContainerView:
     waiting = (container.state or _State()).waiting
     ended = container.last_state and container.last_state.terminated
+    reason = None if waiting is None else sys.intern((waiting.reason or "")[:_LONGEST])
     return ContainerView(
         name=_line(container.name),
-        waiting=None if waiting is None else sys.intern((waiting.reason or "")[:_LONGEST]),
+        waiting=reason,
         restarts=container.restart_count,
         last_exit=parse_rfc3339(ended.finished_at) if ended else None,
         init=init,
+        backoff=_back_off(waiting.message) if waiting and reason == CRASH_LOOP else None,
     )
+
+
+def _back_off(message: str | None) -> float | None:
+    """Returns the whole back-off that the kubelet tells of, in seconds; None if it tells of none."""
+    if (told := _BACK_OFF.match(message or "")) is None:
+        return None
+    try:
+        return parse_duration(told[1])
+    except ValueError:
+        return None
 
 
 def accepted(raw: Raw) -> None:

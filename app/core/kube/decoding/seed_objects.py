@@ -216,6 +216,7 @@ class _MachineControllerManager(Struct, rename="camel"):
 class _Worker(Struct, rename="camel"):
     name: str
     machine_controller_manager: _MachineControllerManager | None = None
+    control_plane: msgspec.Raw = _NULL
 
 
 class _Provider(Struct):
@@ -316,6 +317,7 @@ def _shoot_view(shoot: _Shoot) -> ShootView:
         if last is None
         else LastOperation(last.type, last.state, parse_rfc3339(last.last_update_time)),
         workers=tuple(map(_worker_pool, workers)),
+        self_hosted=any(each.control_plane != _NULL for each in workers),
         node_monitor_grace=_grace(spec.kubernetes),
     )
 
