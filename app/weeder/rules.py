@@ -156,22 +156,21 @@ class DeletedBefore:
 def remaining_backoff(container: ContainerView, now: float) -> float | None:
     """Seconds until the kubelet restarts this container, which has crashed; None if that is not known.
 
-    The whole back-off, at most 5 min, counts from the last exit. It is what the kubelet says that it is. Where it says
-    nothing it is 10 s × 2^(restarts-1), which may be too much: the back-off begins anew after ten minutes without a
-    crash and when the kubelet is restarted, and some nodes have shorter ones; the restart count goes on.
+    The whole back-off, at most 5 min, counts from the last exit. It is 10 s × 2^(restarts-1), or what the kubelet says
+    that it is if that is shorter: it begins anew after ten minutes without a crash and when the kubelet is restarted,
+    and some nodes have shorter ones, while the restart count goes on.
 
     It is not known without an exit time, or where neither the kubelet nor a valid restart count tells how long it is.
     An exit in the future comes from another machine's clock, and counts as now.
     """
     if container.last_exit is None or container.last_exit <= _EPOCH:
         return None
-    if container.backoff is not None:
-        whole = min(container.backoff, LONGEST_BACKOFF)
-    elif container.restarts is not None and container.restarts >= 0:
-        whole = _KUBELET.delay(max(container.restarts, 1))
-    else:
+    told = [] if container.backoff is None else [min(container.backoff, LONGEST_BACKOFF)]
+    if container.restarts is not None and container.restarts >= 0:
+        told.append(_KUBELET.delay(max(container.restarts, 1)))
+    if not told:
         return None
-    return max(whole - max(now - container.last_exit, 0.0), 0.0)
+    return max(min(told) - max(now - container.last_exit, 0.0), 0.0)
 
 
 def judge(

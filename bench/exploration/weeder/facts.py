@@ -1,9 +1,11 @@
 """The facts of a weeder's world: what was asked for, what was accepted, and what a pod truly was."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from app.core.model.instants import parse_duration, parse_rfc3339
 from app.simulation.store import Object
+
+_FIRST: Final = 10.0
 
 
 class Sending(NamedTuple):
@@ -44,7 +46,7 @@ def ends(pod: Object) -> bool:
 def backoff_left(pod: Object, now: float) -> float | None:
     """Seconds for which a pod would still wait in CrashLoopBackOff, as its status tells; None: it does not wait.
 
-    The longest of its containers; as long as the kubelet says, from the last exit.
+    The longest of its containers; 10 s doubling with each restart, or as long as the kubelet says, from the last exit.
     """
     status = pod.get("status") or {}
     every = (
@@ -60,8 +62,9 @@ def _waits(container: Object) -> bool:
 
 def _left(container: Object, now: float) -> float:
     ended = container["lastState"].get("terminated", {})
-    exited = parse_rfc3339(ended.get("finishedAt"))
+    exited, restarts = parse_rfc3339(ended.get("finishedAt")), container["restartCount"]
     if exited is None:
         return float("inf")
-    _, whole, _ = container["state"]["waiting"]["message"].split(maxsplit=2)  # back-off 1m20s …
-    return max(parse_duration(whole) - max(now - exited, 0.0), 0.0)
+    _, told, _ = container["state"]["waiting"]["message"].split(maxsplit=2)  # back-off 1m20s …
+    whole = min(_FIRST * 2 ** min(max(restarts, 1) - 1, 10), parse_duration(told))
+    return float(max(whole - max(now - exited, 0.0), 0.0))

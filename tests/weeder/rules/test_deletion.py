@@ -60,13 +60,16 @@ def test_a_container_that_has_crashed_and_was_not_restarted_yet_waits_the_first_
 
 
 @pytest.mark.parametrize(
-    ("told", "whole"), [(10.0, 10.0), (1.0, 1.0), (160.0, 160.0), (1e9, 300.0)]
+    ("told", "restarts", "whole"),
+    [
+        *((10.0, 40, 10.0), (1.0, 40, 1.0), (160.0, 40, 160.0), (1e9, 40, 300.0)),
+        *((160.0, None, 160.0), (1e9, None, 300.0), (5.0, 1, 5.0), (300.0, 2, 20.0)),
+    ],
 )
-@pytest.mark.parametrize("restarts", [0, 1, 40, None])
-def test_what_the_kubelet_says_of_the_back_off_goes_before_what_restarts_suggest(
-    told, whole, restarts
+def test_the_back_off_is_what_the_kubelet_says_where_that_is_shorter_than_restarts_suggest(
+    told, restarts, whole
 ):
-    # It begins anew after 10 minutes without a crash, and when the kubelet restarts; restarts go on counting.
+    """It begins anew after 10 minutes without a crash, and when the kubelet restarts; restarts go on counting."""
     assert rules.remaining_backoff(crashed(restarts=restarts, backoff=told), NOW) == whole
     later = crashed(restarts=restarts, ago=0.5, backoff=told)
     assert rules.remaining_backoff(later, NOW) == whole - 0.5
