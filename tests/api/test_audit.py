@@ -103,27 +103,19 @@ def only(audit):
     return found.attempt
 
 
+NO_JSON = {"content": b"{", "headers": {"Content-Type": "application/json"}}
+OF_ANOTHER_SITE = {"json": BODY, "headers": {"Sec-Fetch-Site": "cross-site"}}
+
+
 @pytest.mark.parametrize(
     ("method", "path", "sent", "status", "slug"),
     [
         ("PUT", PAUSE, {"json": {}}, 422, "invalid-parameter"),
         ("PUT", PAUSE, {"json": BODY | {"duration": "25h"}}, 422, "invalid-parameter"),
-        (
-            "PUT",
-            PAUSE,
-            {"content": b"{", "headers": {"Content-Type": "application/json"}},
-            400,
-            "malformed-request",
-        ),
+        ("PUT", PAUSE, NO_JSON, 400, "malformed-request"),
         ("PUT", PAUSE, {"json": {"reason": "x" * 20_000}}, 413, "payload-too-large"),
         ("PUT", PAUSE, {"json": BODY, "headers": {"X": "x" * 20_000}}, 431, "headers-too-large"),
-        (
-            "PUT",
-            PAUSE,
-            {"json": BODY, "headers": {"Sec-Fetch-Site": "cross-site"}},
-            403,
-            "cross-site",
-        ),
+        ("PUT", PAUSE, OF_ANOTHER_SITE, 403, "cross-site"),
         ("PUT", "/api/v1/shoots/nowhere/pause", {"json": BODY}, 404, "not-found"),
         ("POST", PAUSE, {}, 405, "method-not-allowed"),
         ("PATCH", "/nowhere", {}, 404, "not-found"),

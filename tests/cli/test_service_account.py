@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from app.cli.kubectl import Kubectl
 from app.cli.problems import CommandFailed, Exit
@@ -26,6 +27,7 @@ TOKEN, WHOAMI = "TokenRequest", "SelfSubjectReview"
 ACCOUNT = NamespacedName("garden", "dwd-operator")
 FLAG = "--service-account=garden/dwd-operator"
 ALICE = {"status": {"userInfo": {"username": "alice@example.org"}}}
+REFUSALS = yaml.safe_load(Path(__file__).with_name("no_token.yaml").read_text(encoding="utf-8"))
 UNAUTHORIZED = "error: You must be logged in to the server (Unauthorized)"
 
 
@@ -147,34 +149,7 @@ def test_without_kubectl_it_is_asked_for(api):
     assert "--service-account: needs kubectl, which is not in PATH" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("answer", "code", "said"),
-    [
-        (
-            'Error from server (Forbidden): serviceaccounts "dwd-operator" is forbidden',
-            5,
-            "alice@example.org may not make tokens of the ServiceAccount garden/dwd-operator: service",
-        ),
-        (
-            "Error from server (Forbidden): x",
-            5,
-            "create serviceaccounts/token, with this resourceName",
-        ),
-        (
-            "Error from server (NotFound): x",
-            4,
-            "there is no ServiceAccount garden/dwd-operator: x\n",
-        ),
-        ("Error from server (NotFound): x", 4, "api.auth.serviceAccounts.create=true"),
-        (UNAUTHORIZED, 5, "the seed does not know you"),
-        ("The request is invalid: spec.x: wrong", 1, "is invalid: spec.x: wrong"),
-        ("Error from server (InternalError): <html>\x1b[31m", 1, "garden/dwd-operator: <html> [31"),
-        ("Unable to connect to the server: away\n\nTry this\n", 1, ": Unable to connect to the"),
-        ('error: context "x" does not exist', 1, 'error: context "x" does not exist'),
-        ("", 1, "kubectl failed with exit code 1"),
-        ({}, 1, "the answer is no TokenRequest"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "code", "said"), [tuple(row.values()) for row in REFUSALS])
 def test_a_seed_that_gives_none_is_said_why(seed, api, listed, answer, code, said, capsys):
     seed.on(TOKEN, answer)
     ran = listed()

@@ -182,39 +182,24 @@ async def test_a_key_that_others_may_read_is_refused(files):
     assert "may be read or written by others" in await refusal(files)
 
 
+INVALID = "{key}: (file): cannot be used together with {certificate}: one of them is invalid"
+NO_KEY = "{key}: (file): is not a private key in PEM"
+IN_THE_OPEN = "{certificate}: (file): must hold certificates only, and holds a private key"
+
+
 @pytest.mark.parametrize(
     ("certificate", "key", "expected"),
     [
-        (
-            b"",
-            FIRST.key,
-            "{key}: (file): cannot be used together with {certificate}: one of them is invalid",
-        ),
-        (
-            b"junk",
-            FIRST.key,
-            "{key}: (file): cannot be used together with {certificate}: one of them is invalid",
-        ),
-        (FIRST.certificate, b"", "{key}: (file): is not a private key in PEM"),
-        (FIRST.certificate, FIRST.certificate, "{key}: (file): is not a private key in PEM"),
+        (b"", FIRST.key, INVALID),
+        (b"junk", FIRST.key, INVALID),
+        (FIRST.certificate, b"", NO_KEY),
+        (FIRST.certificate, FIRST.certificate, NO_KEY),
         (FIRST.certificate, SECOND.key, "{key}: (file): is the private key of another certificate"),
         # Nobody is asked for a password.
         (FIRST.certificate, encrypted(FIRST), "{key}: (file): the key is encrypted"),
-        (
-            FIRST.certificate + FIRST.key,
-            FIRST.key,
-            "{certificate}: (file): must hold certificates only, and holds a private key",
-        ),
+        (FIRST.certificate + FIRST.key, FIRST.key, IN_THE_OPEN),
     ],
-    ids=[
-        "no-certificate",
-        "junk",
-        "no-key",
-        "certificate-as-key",
-        "of-another",
-        "encrypted",
-        "key-in-the-open",
-    ],
+    ids=["no certificate", "junk", "no key", "a certificate", "another's", "encrypted", "open"],
 )
 async def test_what_is_no_pair_is_refused(files, certificate, key, expected):
     files.certificate.write_bytes(certificate)

@@ -7,37 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Bodies only of patches of what the watchdog scales, of its own Leases, and of what it asks for when it deletes pods;
-# everything else by its name. The API server's own loops are left out, and so is the first of the two stages of a
-# request: `ResponseStarted` is kept, a watch has no other for minutes. Of the administrator there are only the
-# former, and patches of the prober's Lease: by those a stranger takes it.
-POLICY = """\
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: None
-  users: [system:apiserver]
-- level: Request
-  verbs: [patch, update]
-  resources:
-  - {group: apps, resources: [deployments, statefulsets]}
-  - {group: example.org}
-- level: Request
-  verbs: [patch]
-  resources:
-  - {group: coordination.k8s.io, resources: [leases], resourceNames: [dwd-prober-leader-election]}
-- level: None
-  users: [admin]
-- level: Request
-  verbs: [delete]
-  resources: [{group: "", resources: [pods]}]
-- level: Request
-  verbs: [create, update]
-  resources: [{group: coordination.k8s.io, resources: [leases]}]
-- level: Metadata
-"""
-
+POLICY = Path(__file__).with_name("audit-policy.yaml").read_text(encoding="utf-8")
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 

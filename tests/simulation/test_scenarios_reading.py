@@ -2,8 +2,10 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 
 from app.core.errors import ConfigurationError
 from app.simulation.scenarios.actions import ACTIONS
@@ -20,6 +22,7 @@ from app.simulation.scenarios.scenario import (
 )
 
 HEAD = "name: mine\nabout: a test\n"
+MISTAKES = yaml.safe_load(Path(__file__).with_name("mistakes.yaml").read_text(encoding="utf-8"))
 MINUTE = "- {after: 0s, do: path-cut, for: 1m"
 
 
@@ -32,12 +35,6 @@ def mistakes(content, shoots=3):
     with pytest.raises(ConfigurationError) as caught:
         parse_scenario(content, "file.yaml", shoots)
     return [line.removeprefix("file.yaml: ") for line in str(caught.value).splitlines()]
-
-
-def rows(text):
-    """What is wrong in every other line of a table, and what is said of it in the line below."""
-    lines = text.strip().splitlines()
-    return [(scene, said.strip()) for scene, said in zip(lines[::2], lines[1::2], strict=True)]
 
 
 def mistakes_of(scene):
@@ -109,61 +106,7 @@ def test_a_scenario_brings_shoots_of_its_own_along():
     )
 
 
-SCENES = """
-{after: 0s, do: path-cutt, for: 1s}
-    do: must be an action (the nearest is path-cut), not the string "path-cutt"
-{after: 0s, for: 1s}
-    do: is required
-{do: path-cut, for: 1s}
-    after: is required, or afterEnd
-{after: 0s, afterEnd: 1s, do: path-cut, for: 1s}
-    after: may not be given beside afterEnd
-{after: 0s, do: path-cut}
-    for: is required
-{after: 0s, do: token-rotated, for: 1s}
-    for: token-rotated happens at once and has no end
-{after: 0s, do: path-cut, for: 1s, shoots: 0}
-    shoots: must be 1 or more, not the number 0
-{after: 0s, do: path-cut, for: 1s, shoots: true}
-    shoots: must be a number, all, or names of shoots, not the boolean true
-{after: 0s, do: path-cut, for: 1s, shoots: []}
-    shoots: must be a number, all, or names of shoots, not a list
-{after: 0s, do: path-cut, for: 1s, shoots: d}
-    shoots: there is no shoot d among 3; the nearest is a
-{after: 0s, do: path-cut, for: 1s, shoots: [a, all]}
-    shoots: there is no shoot all among 3; the nearest is a
-{after: 0s, do: seed-down, for: 1s, shoots: a}
-    shoots: it happens to the seed, not to shoots
-{after: 0s, do: path-cut, for: 1s, times: 2}
-    every: is required beside times
-{after: 0s, do: path-cut, for: 1s, every: 2s}
-    every: has a meaning only beside times
-{after: 0s, do: path-cut, for: 1m, times: 2, every: 1m}
-    every: must be longer than for (1m0s), not 1m0s
-{after: 0s, do: path-cut, for: 1s, times: 101, every: 2s}
-    times: must be from 2 to 100, not the number 101
-{after: 0s, do: api-down, for: 1s, with: {fraction: 1}}
-    with.fraction: is no option of api-down
-{after: 0s, do: path-cut, for: 1s, with: {rate: 1}}
-    with.rate: is no option of path-cut; the nearest is fraction
-{after: 0s, do: path-cut, for: 1s, with: {part: 1}}
-    with.part: unknown key; the nearest known key is rate
-{after: 0s, do: path-cut, for: 1s, with: {zone: zone-d}}
-    with.zone: names no zone of these shoots; the nearest is zone-a
-{after: 0s, do: token-rotated, times: 2}
-    times: token-rotated happens at once and has no end
-{after: 0s, do: manual-zero, for: 1s, with: {deployment: kcm}}
-    with.deployment: must be a controller of a shoot (the nearest is kube-controller-manager), not the string "kcm"
-{after: 0s, do: path-cut, for: 1s, with: {fraction: 0.5, zone: zone-a}}
-    with.zone: may not be given beside fraction
-{after: 0s, do: storage-away, for: 1s, with: {how: hang}}
-    with.how: must be hangs or fails (the nearest is hangs), not the string "hang"
-{after: 0s, do: etcd-outage, for: 1s, with: {restart: 5}}
-    with.restart: unknown key; the nearest known key is restarts
-"""
-
-
-@pytest.mark.parametrize(("scene", "said"), rows(SCENES))
+@pytest.mark.parametrize(("scene", "said"), MISTAKES["scenes"].items())
 def test_a_mistake_in_a_scene_is_named_with_its_path_and_line(scene, said):
     assert mistakes_of(scene) == [f"line 4: scenes[0].{said}"]
 
@@ -186,29 +129,7 @@ def test_a_mistake_in_the_file_is_named_with_its_line(content, said):
     assert found[0].startswith(said)
 
 
-SHOOTS = """
-[{nodes: 5}]
-    shoots[0].name: is required
-[{name: a}, {name: a}]
-    shoots[1].name: there is a shoot a already
-[{name: a, nodes: 9999}]
-    shoots[0].nodes: must be from 2 to 5000, not the number 9999
-[{name: a, zones: [{name: x, share: 0.5}]}]
-    shoots[0].zones: the shares must add up to 1, not 0.5
-[{name: a, zones: [{name: x}]}]
-    shoots[0].zones[0].share: is required
-[{name: all}]
-    shoots[0].name: all stands for all shoots
-[{name: a, zones: []}]
-    shoots[0].zones: must not be empty
-[{name: a, zones: [{name: x, share: 0.5}, {name: x, share: 0.5}]}]
-    shoots[0].zones: there is a zone x twice
-[{name: a, nodes: 4, zones: [{name: x, share: 0.9}, {name: y, share: 0.1}]}]
-    shoots[0].zones: the share of y is less than one of 4 nodes
-"""
-
-
-@pytest.mark.parametrize(("shoots", "said"), rows(SHOOTS))
+@pytest.mark.parametrize(("shoots", "said"), MISTAKES["shoots"].items())
 def test_a_mistake_in_a_shoot_of_its_own_is_named_with_its_path_and_line(shoots, said):
     content = f"{HEAD}shoots: {shoots}\nscenes: [{{after: 0s, do: token-rotated}}]"
     assert mistakes(content) == [f"line 3: {said}"]
