@@ -47,7 +47,7 @@ async def run_loops(settings: SeedSettings, warnings: Warnings, environ: Mapping
     """
     configure_logs(settings.log_level, settings.log_format)
     strict = settings.strict_config
-    shoots = pods = None
+    prober_policy = weeder_policy = None
     prober = settings if isinstance(settings, ProberSettings | ServeSettings) else None
     weeder = settings if isinstance(settings, WeederSettings | ServeSettings) else None
     if prober is not None:
@@ -55,14 +55,14 @@ async def run_loops(settings: SeedSettings, warnings: Warnings, environ: Mapping
             prober.prober_config_file if isinstance(prober, ServeSettings) else prober.config_file
         )
         found = read_prober_file(path, strict=strict, allow_exec=prober.allow_exec)
-        shoots = found.policy
+        prober_policy = found.policy
         warnings += found.warnings
     if weeder is not None:
         path = (
             weeder.weeder_config_file if isinstance(weeder, ServeSettings) else weeder.config_file
         )
         read = read_weeder_file(path, strict=strict)
-        pods = read.policy
+        weeder_policy = read.policy
         warnings += read.warnings
     core = Core.create(per_shoot_metrics=prober is None or prober.per_shoot_metrics)
     cluster = RealCluster(
@@ -74,11 +74,11 @@ async def run_loops(settings: SeedSettings, warnings: Warnings, environ: Mapping
             else FileCredentials.of_kubeconfig(core.clock, settings.kubeconfig)
         ),
     )
-    if prober is not None and shoots is not None:
-        cluster.with_prober(prober, shoots)
-    if pods is not None:
-        cluster.with_weeder(pods)
-    configured = Configured(settings, own_version(), shoots, pods, warnings)
+    if prober is not None and prober_policy is not None:
+        cluster.with_prober(prober, prober_policy)
+    if weeder_policy is not None:
+        cluster.with_weeder(weeder_policy)
+    configured = Configured(settings, own_version(), prober_policy, weeder_policy, warnings)
     await _run(Service(configured, core, cluster.adapters()))
 
 

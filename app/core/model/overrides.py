@@ -47,7 +47,7 @@ NOWHERE: Final = ObjectId()
 
 
 class PauseDecision(NamedTuple):
-    """What of a Pause somebody has decided, to find out whether it was changed."""
+    """The part of a Pause that people decide; compared to find out whether they have changed it."""
 
     uid: str
     scope: Scope
@@ -78,7 +78,7 @@ class Pause:
 
     @property
     def decision(self) -> PauseDecision:
-        """What its author has decided; another version of the object may only have another status."""
+        """What people have decided; another version of the object may differ in its status alone."""
         return PauseDecision(
             self.id.uid, self.scope, self.reason, self.author, self.until, self.problem
         )

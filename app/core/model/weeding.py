@@ -130,7 +130,7 @@ class WeederPolicy:
     min_backoff_remaining: keys.DurationOrZero = 10.0
     """The back-off that a pod must have left to be deleted; one that starts as soon without us is left alone."""
     weed_bare_pods: keys.Switch = False
-    """Whether pods without a controller are deleted: nobody makes them anew."""
+    """Whether pods without a controller are deleted, too; nothing creates them again."""
 
 
 class ServiceKey(NamedTuple):
