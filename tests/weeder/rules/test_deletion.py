@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.model.names import LabelSelector, Operator, Requirement
@@ -270,6 +270,7 @@ CONTAINERS = st.builds(
     st.none() | st.integers(-2, 9) | st.just(2**31),
     st.none() | st.floats(NOW - 400, NOW + 400),
     st.booleans(),
+    st.none() | st.sampled_from([0.0, 10.0, 160.0, 1e9]),
 )
 PODS = st.builds(
     lambda containers, terminating, whose: replace(
@@ -288,17 +289,20 @@ POLICIES = st.builds(
 
 
 def long_enough(container, least):
-    """By counting the back-off up, as the kubelet does after each crash."""
+    """By counting the back-off up, as the kubelet does after each crash, up to what it says."""
     if container.waiting != CRASH_LOOP:
         return False
-    if container.restarts is None or container.restarts < 0 or container.last_exit is None:
+    counted = container.restarts is not None and container.restarts >= 0
+    if container.last_exit is None or not (counted or container.backoff is not None):
         return True
-    wait = 10
-    for _ in range(min(container.restarts, 10) - 1):
+    wait = 10 if counted else 300
+    for _ in range(min(container.restarts, 10) - 1 if counted else 0):
         wait = min(2 * wait, 300)
+    wait = wait if container.backoff is None else min(wait, container.backoff)
     return wait - max(NOW - container.last_exit, 0) > max(least, 0)
 
 
+@settings(max_examples=500)
 @given(PODS, STANDINGS, POLICIES, st.lists(st.sampled_from([ALL, NONE]), max_size=3))
 def test_a_pod_is_deleted_if_and_only_if_the_page_says_so(view, deleted_before, policy, selectors):
     verdict = rules.judge(view, selectors, policy, deleted_before, NOW)
