@@ -5,7 +5,7 @@ snapshot. Watches read the log of changes; once a version has dropped out of it,
 a real server answers 410.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -56,6 +56,16 @@ class StoreEvent:
 
 
 Listener = Callable[[StoreEvent], None]
+
+
+class StartedList(NamedTuple):
+    """A list that a client reads page by page."""
+
+    about: object
+    """What the client asked for."""
+    kind: str
+    items: tuple[Object, ...]
+    version: int
 
 
 def merge(target: object, patch: Object) -> dict[str, Any]:
@@ -129,6 +139,9 @@ class Store:
         self._listeners: list[Listener] = []
         self.definitions: dict[str, Definition] = {}
         """The custom resources that are served by their definition, by kind."""
+        self.started_lists: OrderedDict[str, StartedList] = OrderedDict()
+        """Those with further pages, by their numbers, the one that was asked for last at the end."""
+        self.list_numbers = count(1)
 
     @property
     def version(self) -> int:
@@ -304,13 +317,16 @@ class Store:
         return tuple(reversed(newer))
 
     def compact(self, kind: str | None = None) -> None:
-        """Clears the log of one kind or of all: watching from any older version raises Expired."""
+        """Clears the log of one kind or of all: from any older version neither watches nor lists go on."""
         if kind is None:
             self._logs.clear()
             self._compacted = self._version
         else:
             self._logs.pop(kind, None)
             self._forgotten[kind] = self._version
+        for token, each in tuple(self.started_lists.items()):
+            if each.version < self.forgotten(each.kind):
+                del self.started_lists[token]
 
     def _update(self, key: ObjectKey, current: Object, changed: dict[str, Any]) -> Object:
         changed = self._completed(key.kind, changed)

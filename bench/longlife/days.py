@@ -25,7 +25,7 @@ from app.prober import environment
 from app.simulation.builders import World
 from app.simulation.memory import MemoryPlace
 from app.simulation.network import SEED
-from app.simulation.server import MemoryServers, options, reading
+from app.simulation.server import MemoryServers, options
 from app.simulation.store import ObjectKey
 from app.weeder import recovery
 from bench.exploration.life import ReportingTasks
@@ -102,14 +102,12 @@ class LongLife:
         found: list[Hour] = []
         for second in range(4_096):
             rfc3339(EPOCH - second)  # fills its cache, as some hours would
-        few = patch.object(reading, "_KEPT", 1)  # lists of which no further page is asked for
         # What is kept is written away until the end: in memory it would be taken for something that grows.
         with tempfile.TemporaryFile("w+") as aside:
             with (
                 silent(),
                 without_time(self._machine.time),
                 self._unraisable(),
-                few,
                 _small(self._shoots),
             ):
                 try:

@@ -1,9 +1,7 @@
 """Reads from a store: one object, or a list whose pages all show the same instant."""
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable
-from itertools import count
 from typing import Final, NamedTuple
 
 from app.core.errors import Expired, Invalid, NotFound
@@ -11,7 +9,7 @@ from app.core.model.names import LabelSelector, Operator, Requirement
 from app.simulation.definitions import ServedResource
 from app.simulation.server.options import ListOptions, RequestedObject
 from app.simulation.server.rendering import field_at, served
-from app.simulation.store import Object, ObjectKey, Store, version_of
+from app.simulation.store import Object, ObjectKey, StartedList, Store, version_of
 
 # Selectors of lists and watches.
 
@@ -92,12 +90,6 @@ def page_of(obj: Object) -> StoredPage:
     return StoredPage((obj,), int(version_of(obj)))
 
 
-class _Snapshot(NamedTuple):
-    about: RequestedObject
-    items: tuple[Object, ...]
-    version: int
-
-
 def key_of(resource: ServedResource, target: RequestedObject) -> ObjectKey:
     """Returns the key of the object that a path names."""
     return ObjectKey(resource.kind, target.namespace, target.name)
@@ -108,8 +100,7 @@ class StoreReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._snapshots: OrderedDict[str, _Snapshot] = OrderedDict()
-        self._numbers = count(1)
+        self._started = store.started_lists
 
     def page(
         self, resource: ServedResource, target: RequestedObject, options: ListOptions
@@ -125,7 +116,7 @@ class StoreReader:
             if asked is None:
                 raise Invalid("continue key is not valid", status=400)
             token, begin = asked["list"], int(asked["first"])
-            snapshot = self._snapshots.get(token)
+            snapshot = self._started.get(token)
             forgotten = self._store.forgotten(resource.kind)
             if snapshot is None or snapshot.about != target or snapshot.version < forgotten:
                 raise Expired(
@@ -136,16 +127,16 @@ class StoreReader:
             found = self._store.list(resource.kind, target.namespace or None)
             if options.labels or options.fields:
                 found = tuple(filter(chooser(options.labels, options.fields, resource), found))
-            snapshot, begin = _Snapshot(target, found, self._store.version), 0
-            token = str(next(self._numbers))
+            snapshot, begin = StartedList(target, resource.kind, found, self._store.version), 0
+            token = str(next(self._store.list_numbers))
         end = begin + options.limit if options.limit > 0 else len(snapshot.items)
         if end >= len(snapshot.items):
-            self._snapshots.pop(token, None)
+            self._started.pop(token, None)
             return StoredPage(snapshot.items[begin:end], snapshot.version)
-        self._snapshots[token] = snapshot
-        self._snapshots.move_to_end(token)
-        while len(self._snapshots) > _KEPT:
-            self._snapshots.popitem(last=False)
+        self._started[token] = snapshot
+        self._started.move_to_end(token)
+        while len(self._started) > _KEPT:
+            self._started.popitem(last=False)
         return StoredPage(snapshot.items[begin:end], snapshot.version, f"{token}.{end}")
 
 
