@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import ssl
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -241,6 +242,33 @@ async def test_the_token_that_a_plugin_says_is_used_and_nothing_else_of_the_user
     path = kubeconfig(tmp_path / "config", user={"token": "stale", **says(token="new")})
     credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
     assert (await credentials.current()).token == "new"
+
+
+@blocking
+@pytest.mark.parametrize("inline", [True, False])
+async def test_a_plugin_is_found_and_told_its_cluster_as_by_kubectl(tmp_path, monkeypatch, inline):
+    """gardenlogin learns from the extension of which shoot it is, and ends with a panic where it is told of none."""
+    path = files_of(tmp_path)
+    read = json.loads(path.read_text())
+    cluster, user = read["clusters"][0]["cluster"], read["users"][0]["user"]
+    if inline:
+        del cluster["certificate-authority"]
+        cluster["certificate-authority-data"] = base64.b64encode(AUTHORITY.pem).decode()
+    about = {"name": "client.authentication.k8s.io/exec", "extension": {"shootRef": "one"}}
+    cluster["extensions"] = [{"name": "another", "extension": {}}, about]
+    user |= says()
+    user["exec"] |= {"command": "./login", "provideClusterInfo": True}
+    path.write_text(json.dumps(read))
+    (tmp_path / "login").write_text(
+        f"#!{sys.executable}\nimport json, os\nsaid = json.loads(os.environ['KUBERNETES_EXEC_INFO'])\n"
+        "said['status'] = {'token': json.dumps(said['spec']['cluster']).replace(' ', '')}\nprint(json.dumps(said))"
+    )
+    (tmp_path / "login").chmod(0o755)
+    monkeypatch.chdir("/")
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
+    told = json.loads((await credentials.current()).token or "")
+    assert base64.b64decode(told.pop("certificate-authority-data")) == AUTHORITY.pem
+    assert told == {"server": "https://127.0.0.1:6443", "config": {"shootRef": "one"}}
 
 
 @blocking
