@@ -373,6 +373,9 @@ WITHIN: Final = 10.0
 """Time limit of a request in seconds."""
 URGENT_WITHIN: Final = 5.0
 """Time limit of a request that a scale-down waits for, in seconds."""
+PATIENT_WITHIN: Final = 12.0
+"""Time limit in seconds of a scaling write that is sent again: kube-apiserver waits 10 s for a webhook that does not
+answer, even one whose failure it ignores, and drops the write if the client has gone meanwhile."""
 URGENT_IN_FLIGHT: Final = 50
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
@@ -386,7 +389,7 @@ _TERMINATING: Final = "unable to create new content in namespace"
 _DENIED: Final = ("denied the request", "denied request")
 # Of a request to create, RBAC names the user and no object; what names one is of admission.
 _NAMES_OBJECT: Final = '" is forbidden: '
-_LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=WITHIN)
+_LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=PATIENT_WITHIN)
 
 
 class Budget(StrEnum):
