@@ -152,6 +152,14 @@ async def test_a_failing_patch_is_tried_again_until_it_is_accepted(harness, trou
     assert len(harness.told("FlowStarted")) == 1
 
 
+async def test_a_patch_that_waits_for_a_webhook_s_whole_time_out_is_made_all_the_same(harness):
+    """kube-apiserver waits 10 s for one that does not answer, and gives up the patch if its sender does."""
+    with harness.faults.seed_trouble(Trouble(latency=11.0, verbs=PATCHES)):
+        with harness.faults.path_cut(SHOOT):
+            await harness.protect()
+        await harness.until(lambda: harness.replicas() == (1, 1, 1), within=180)
+
+
 async def test_a_429_on_a_patch_is_heeded_for_its_retry_after(harness):
     harness.faults.path_cut(SHOOT)
     wrong = harness.faults.seed_trouble(Trouble(throttled=True, retry_after=4.0, verbs=PATCHES))

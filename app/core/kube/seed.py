@@ -28,7 +28,7 @@ from app.core.kube.resources import (
     metadata,
     pages,
 )
-from app.core.kube.seed_api import WITHIN, Budget, SeedApi, or_none
+from app.core.kube.seed_api import PATIENT_WITHIN, WITHIN, Budget, SeedApi, or_none
 from app.core.model.policy import ProberPolicy
 from app.core.model.shoots import ClusterView, MachineView, Route, SecretView
 from app.core.model.workloads import Patch, ResourceRef, ScaleView, WorkloadView
@@ -279,15 +279,18 @@ class SeedCluster:
         *,
         starting: Starting | None = None,
         urgent: bool = False,
+        patient: bool = False,
     ) -> WorkloadView:
-        """Sends one merge patch of the object itself and returns the patched object.
+        """Sends one merge patch of the object itself and returns the patched object; `patient`: it is sent again.
 
         Raises:
             Conflict: the object is newer than the patch.
             NotFound: the object does not exist any more.
         """
         decode = seed_objects.workload(ref)
-        return await self._patch(namespace, ref, "", patch, decode, starting, urgent=urgent)
+        return await self._patch(
+            namespace, ref, "", patch, decode, starting, urgent=urgent, patient=patient
+        )
 
     async def patch_scale(
         self,
@@ -297,15 +300,18 @@ class SeedCluster:
         *,
         starting: Starting | None = None,
         urgent: bool = False,
+        patient: bool = False,
     ) -> ScaleView:
-        """Sends one merge patch of the `scale` subresource and returns the patched `scale`.
+        """Sends one merge patch of the `scale` subresource and returns the patched `scale`; `patient`: sent again.
 
         Raises:
             Conflict: the object is newer than the patch.
             NotFound: the object does not exist any more.
         """
         decode = seed_objects.scale
-        return await self._patch(namespace, ref, "scale", patch, decode, starting, urgent=urgent)
+        return await self._patch(
+            namespace, ref, "scale", patch, decode, starting, urgent=urgent, patient=patient
+        )
 
     async def _patch(
         self,
@@ -317,11 +323,13 @@ class SeedCluster:
         starting: Starting | None,
         *,
         urgent: bool,
+        patient: bool,
     ) -> T:
         """Writes on a new connection: a dead kept-alive one would cost seconds, and no write is repeated here."""
         resource, budget = await self._find(ref, urgent=urgent)
         where = (namespace, ref.name, subresource)
-        request = resource.request("patch", *where, within=budget.within, body=patch.body())
+        within = PATIENT_WITHIN if patient else budget.within
+        request = resource.request("patch", *where, within=within, body=patch.body())
         return await self._api.call(request, decode, budget, new_connection=True, starting=starting)
 
 

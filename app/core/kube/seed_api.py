@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import importlib
 import ssl
+import sys
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -198,6 +199,10 @@ def _service_account(origin: str, folder: Path) -> _Contents:
 
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key")
 """What a kubeconfig names as a file, or holds itself with `-data`."""
+_TOLD: Final = ("server", "insecure-skip-tls-verify", "certificate-authority-data")
+"""What a credential plugin is told of its cluster, under the same names; the last one also where it is in a file."""
+_FOR_PLUGINS: Final = "client.authentication.k8s.io/exec"
+"""The extension of a cluster that plugins are told as well."""
 _UNSUPPORTED: Final = (
     *("tls-server-name", "proxy-url"),
     *("as", "as-uid", "as-groups", "as-user-extra", "username", "password"),
@@ -265,9 +270,7 @@ async def _load(path: Path) -> tuple[Any, dict[str, bytes]]:
             user = merged["users"].get_with_name(name)["user"].value
         _check_supported(path, {**cluster, **user})
         if plugin := user.pop("exec", None):
-            _take_over(
-                user, await kube_config.ExecProvider(kube_config.ConfigNode("exec", plugin)).run()
-            )
+            _take_over(user, await _plugin(kube_config, path, plugin, cluster).run())
         elif user.get("tokenFile"):
             user.pop("token", None)  # kubectl, too, prefers the file
         for name in _FILES:
@@ -289,6 +292,34 @@ def _check_supported(path: Path, settings: Mapping[str, Any]) -> None:
     for key in _UNSUPPORTED:
         if settings.get(key):
             raise _unusable(path, "is not supported", key)
+
+
+def _plugin(
+    library: Any,  # noqa: ANN401 - it has no types
+    path: Path,
+    plugin: dict[str, Any],
+    cluster: Mapping[str, Any],
+) -> Any:  # noqa: ANN401
+    """Returns what runs a credential plugin as kubectl does.
+
+    The library looks for it in the working directory instead of the kubeconfig's, and tells it nothing of the cluster,
+    without which gardenlogin ends with a panic.
+    """
+    if "/" in str(plugin.get("command")):
+        plugin["command"] = str(path.absolute().parent / plugin["command"])
+    provider = library.ExecProvider(library.ConfigNode("exec", plugin))
+    if plugin.get("provideClusterInfo"):
+        told = {name: cluster[name] for name in _TOLD if name in cluster}
+        if (file := cluster.get("certificate-authority")) and _TOLD[-1] not in told:
+            told[_TOLD[-1]] = b64encode((path.parent / file).read_bytes()).decode()
+        for each in cluster.get("extensions") or ():
+            if each["name"] == _FOR_PLUGINS:
+                told["config"] = each["extension"]
+        spec = {"interactive": sys.stdin.isatty(), "cluster": told}
+        info = {"apiVersion": provider.api_version, "kind": "ExecCredential", "spec": spec}
+        # the library sets this variable itself, so it is set anew in between
+        provider.args[:0] = ["env", f"KUBERNETES_EXEC_INFO={msgspec.json.encode(info).decode()}"]
+    return provider
 
 
 def _take_over(user: dict[str, Any], status: Mapping[str, str]) -> None:
@@ -342,6 +373,9 @@ WITHIN: Final = 10.0
 """Time limit of a request in seconds."""
 URGENT_WITHIN: Final = 5.0
 """Time limit of a request that a scale-down waits for, in seconds."""
+PATIENT_WITHIN: Final = 12.0
+"""Time limit in seconds of a scaling write that is sent again: kube-apiserver waits 10 s for a webhook that does not
+answer, even one whose failure it ignores, and drops the write if the client has gone meanwhile."""
 URGENT_IN_FLIGHT: Final = 50
 MOST_SKEW: Final = 5.0
 _SKEW_REPORTED_EVERY: Final = 3600.0
@@ -355,7 +389,7 @@ _TERMINATING: Final = "unable to create new content in namespace"
 _DENIED: Final = ("denied the request", "denied request")
 # Of a request to create, RBAC names the user and no object; what names one is of admission.
 _NAMES_OBJECT: Final = '" is forbidden: '
-_LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=WITHIN)
+_LIMITS: Final = ResponseLimits(first_byte_reused=4.0, first_byte_new=PATIENT_WITHIN)
 
 
 class Budget(StrEnum):

@@ -201,6 +201,8 @@ class ResourceRun:
         # Where a failure ends the run, a refusal does so at once: the next level would not wait until the last try.
         self._failure_stops = environment.policy.on_failure(run.direction) is OnFailure.STOP
         self._deadline: float | None = None
+        self._unanswered: Task | None = None
+        """The last write whose answer was lost: it may have been carried out."""
         self._in_flight = False
         """A write was sent and is not answered yet."""
         self.sent = asyncio.Event()
@@ -349,15 +351,13 @@ class ResourceRun:
     async def _write(self) -> tuple[Task, WorkloadView | None]:
         """Writes once it may, what is decided then; returns that, and the resource as it has left it."""
         view = await self._sized(self._watched()) or await self._live()
-        # The last write whose answer was lost: it may have been carried out.
-        unanswered: Task | None = None
         conflicts = retries = 0
         while True:
             await self._guard.wait_until_allowed()
             await self._check_request_stands()
             self._check_leads()
             task = self._decide(view)
-            written = self._scaled or unanswered
+            written = self._scaled or self._unanswered
             if written is not None and task.step is ScalingStep.NOTHING:
                 self.accepted, self.task = True, written
                 return written, view
@@ -384,7 +384,7 @@ class ResourceRun:
                     raise
                 await self._pause_before_retry(AFTER_REFUSAL, refused)
             except UNSETTLED as error:
-                unanswered = task
+                self._unanswered = task
                 wait = max(error.retry_after or 0.0, _RETRY[min(retries, len(_RETRY) - 1)])
                 await self._pause_before_retry(wait, error)
                 retries += 1
@@ -479,6 +479,7 @@ class ResourceRun:
             patch,
             starting=self._request_begins,
             urgent=self._down,
+            patient=self._unanswered is not None,
         )
         try:
             return await self._guard.unless_ended(request, lambda: not self._in_flight)

@@ -244,6 +244,26 @@ async def test_the_token_that_a_plugin_says_is_used_and_nothing_else_of_the_user
 
 
 @blocking
+async def test_a_plugin_is_found_and_told_its_cluster_as_by_kubectl(tmp_path, monkeypatch):
+    """gardenlogin learns from the extension of which shoot it is, and ends with a panic where it is told of none."""
+    read = json.loads((path := files_of(tmp_path)).read_text())
+    about = {"name": "client.authentication.k8s.io/exec", "extension": {"shootRef": "one"}}
+    read["clusters"][0]["cluster"]["extensions"] = [about]
+    found = says(token="%s")["exec"]
+    answer = f"printf '{found['args'][0]}' $(printf %s \"$KUBERNETES_EXEC_INFO\" | base64 -w0)"
+    (tmp_path / "login").write_text(f"#!/bin/sh\n{answer}")
+    (tmp_path / "login").chmod(0o755)
+    plugin = found | {"command": "./login", "provideClusterInfo": True}
+    read["users"][0]["user"] = {"exec": plugin}
+    path.write_text(json.dumps(read))
+    monkeypatch.chdir("/")
+    token = (await (await FileCredentials.of_kubeconfig(SetClock().clock, path)).current()).token
+    told = json.loads(base64.b64decode(token or ""))["spec"]["cluster"]
+    assert base64.b64decode(told.pop("certificate-authority-data")) == AUTHORITY.pem
+    assert told == {"server": "https://127.0.0.1:6443", "config": {"shootRef": "one"}}
+
+
+@blocking
 async def test_a_token_file_goes_before_the_token_as_for_kubectl(tmp_path):
     (tmp_path / "token").write_text("new")
     path = kubeconfig(tmp_path / "config", user={"token": "stale", "tokenFile": "token"})
