@@ -183,6 +183,7 @@ class RealCluster:
             core.metrics,
             core.chance,
             behind=self._candidates[-1] if self._candidates else None,
+            restored=self._api.restored,
         )
         self._candidates.append(found)
         return found

@@ -42,7 +42,8 @@ MAX_EVENT: Final = 8 << 20
 _BROKEN: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """What a request, or the reading of its answer, may fail with."""
 _READING: Final = frozenset({"GET", "HEAD"})
-_UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
+UNKNOWN: Final = "it is unknown whether the change was made: check before you retry"
+"""Where a request that may change something was sent, and its outcome cannot be learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Client:
     """Send the token over plain http to other machines, too."""
     has_written: bool = field(default=False, init=False)
     """Whether the server has carried out a request that may change something."""
+    unanswered: bool = field(default=False, init=False)
+    """Whether such a request was sent, and its answer has not begun: where the command is ended now, nobody knows."""
     # Made here, as to look up the version blocks.
     _agent: str = field(default_factory=lambda: f"dwd/{own_version()}", init=False)
     _session: aiohttp.ClientSession = field(init=False)
@@ -164,6 +167,7 @@ class Client:
             place = await self.transport.place()
             try:
                 credentials = await self._credentials(place)
+                self.unanswered = method not in _READING
                 # The start of kubectl and a login are no part of the time for an answer.
                 async with asyncio.timeout(self.timeout):
                     response = await self._session.request(
@@ -176,7 +180,9 @@ class Client:
                         server_hostname=place.certificate_name,
                     )
             except _BROKEN as error:
+                self.unanswered = False
                 raise self._unanswered(str(place.origin), error) from error
+            self.unanswered = False
             unknown = response.status == HTTPStatus.UNAUTHORIZED
             if not unknown or renewed or not self.tokens.rejected():
                 return response
@@ -302,7 +308,7 @@ def _given(values: Mapping[str, str | None]) -> dict[str, str]:
 def note_perhaps_done(call: ApiCall, error: CommandFailed) -> None:
     """Adds the note that a request which was sent may have changed something, if it is one that does."""
     if call.method not in _READING:
-        error.notes = (*error.notes, _UNKNOWN)
+        error.notes = (*error.notes, UNKNOWN)
 
 
 async def whole(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final, Literal, TextIO
 
 from app.api.schemas import Shoot
-from app.cli.client import Client
+from app.cli.client import UNKNOWN, Client
 from app.cli.kubectl import Kubectl
 from app.cli.printing import OutputGone, Printer
 from app.cli.problems import CommandFailed, Exit, ServerRefused
@@ -119,6 +119,8 @@ async def _run(command: Read[Any], client: Client, printer: Printer) -> int:
                 error.notes = (_DONE,) if client.has_written else ()
                 raise
     except asyncio.CancelledError:
+        if client.unanswered:
+            printer.tell(f"dwd: {UNKNOWN}")
         if not heard:
             raise
         return 128 + heard[0]  # the convention of shells

@@ -7,7 +7,7 @@ told are the objects in the bytes that reached it (`hearing`); whether one is st
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ _UNREAD: Final = 60.0
 """So long after its start a process may take overrides that it could not read for none, seconds (4.1, Synced)."""
 _IN_EARNEST: Final = 3
 """Refusals."""
+_RELEASE: Final = "release-"
+"""How the names of ScaleRequests of our own begin."""
 _OPEN: Final = frozenset({"Pending", "Running"})
 _HOLDING: Final = frozenset({"Succeeded", "Failed", "Cancelled"})
 _OF_UP: Final = frozenset({"Succeeded"})
@@ -99,6 +101,10 @@ def read(obj: Object, seen: float) -> Wish:
         pausing = _pausing(spec, created)
         return Wish(key, metadata["uid"], version, created, seen, pausing)
     order = _order(spec, obj.get("status") or {}, created)
+    if key.name.startswith(
+        _RELEASE
+    ):  # of our own (`maxProtectionDuration`): forced against the verdict alone
+        order = replace(order, force=False)
     return Wish(key, metadata["uid"], version, created, seen, None, order)
 
 

@@ -24,10 +24,7 @@ PUBLISHED: Final[Json] = {
 }
 SEPARATE: Final[Json] = {
     "api": {"tls": ISSUED, "auth": {"serviceAccounts": {"create": True}}, **PUBLISHED},
-    "metrics": {
-        "auth": True,
-        "serviceMonitor": {"enabled": True, "authorization": {"name": "x"}},
-    },
+    "metrics": {"auth": True, "serviceMonitor": {"enabled": True, "authorization": {"name": "x"}}},
     "prober": {"vpa": {"enabled": True}},
     "weeder": {"vpa": {"enabled": True}},
 }

@@ -255,10 +255,7 @@ NOTES: dict[str, tuple[list[str], list[str]]] = {
         [],
     ),
     "api.auth.serviceAccounts.create=true": (
-        [
-            "--port-forward garden/noted-prober --service-account garden/noted-viewer",
-            "dwd page",
-        ],
+        ["--port-forward garden/noted-prober --service-account garden/noted-viewer", "dwd page"],
         ["--token-file"],
     ),
     # of what has nothing to do with each other, together

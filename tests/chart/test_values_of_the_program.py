@@ -83,12 +83,7 @@ def test_the_schema_has_the_keys_of_the_files(name: str, known: set[str]) -> Non
 
 @pytest.mark.parametrize(
     ("handler", "known"),
-    [
-        ("httpGet", HttpGet),
-        ("tcpSocket", TcpSocket),
-        ("grpc", Grpc),
-        ("exec", Exec),
-    ],
+    [("httpGet", HttpGet), ("tcpSocket", TcpSocket), ("grpc", Grpc), ("exec", Exec)],
 )
 def test_the_schema_has_the_keys_of_each_handler(handler: str, known: type) -> None:
     found = definition("endpointProbe")["properties"][handler]["properties"]

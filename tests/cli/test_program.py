@@ -15,6 +15,7 @@ from tests.support.certs import Authority, server_context
 from tests.support.programs import ended, printed
 
 SHOOTS = "GET /shoots"
+UNKNOWN = "dwd: it is unknown whether the change was made: check before you retry\n"
 
 
 @pytest.fixture
@@ -140,14 +141,18 @@ def test_without_an_error_output_the_answer_is_written(api):
     assert (ended.returncode, ended.stdout != "") == (0, True)
 
 
-def test_ctrl_c_while_the_server_thinks_ends_it_without_a_word(api, start):
-    api.on(SHOOTS, Reply(page(), wait=30))
-    process = start("shoots")
+@pytest.mark.parametrize(("command", "said"), [("shoots", ""), ("resume a", UNKNOWN)])
+def test_ctrl_c_while_the_server_thinks_ends_it_and_says_what_nobody_knows(
+    command, said, api, start
+):
+    for line in (SHOOTS, "DELETE /shoots/a/pause"):
+        api.on(line, Reply(page(), wait=30))
+    process = start(*command.split())
     while not api.asked:
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err) == (130, "", "")
+    assert (process.returncode, out, err) == (130, "", said)
 
 
 def test_a_command_imports_nothing_that_it_does_not_need():

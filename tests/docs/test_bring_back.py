@@ -18,6 +18,7 @@ echo "$*" >>calls
 case "$1 $2" in
 "shoots -o") cat "$(if grep -q '^scale' calls; then echo after; else echo before; fi)" ;;
 "operations -o") cat "operations.$(grep -c '^operations' calls)" 2>/dev/null || echo '{"items": []}' ;;
+"resume shoot--a--gone") exit 4 ;;
 "scale up") [ "$3" != shoot--a--slow ] || sleep 2
   [ "$3" != shoot--a--refused ] || [[ "$*" = *--force* ]] || { echo "leases say down" >&2; exit 3; } ;;
 esac
@@ -107,11 +108,12 @@ def test_a_shoot_that_sleeps_is_named_and_never_scaled(tmp_path):
     assert scaled == ["scale up shoot--a--one --reason x --force"]
 
 
-def test_resume_ends_the_pause_and_each_hold_of_a_scale_up_and_nothing_else(tmp_path):
-    held = {"shoot--a--held": "up", "shoot--a--kept-down": "down"}
-    before = shoots("shoot--a--one", held=held)
-    code, _, calls = run(tmp_path, "--resume", before=before)
-    assert (code, calls) == (0, ["resume --all", "shoots -o json", "resume shoot--a--held --hold"])
+@pytest.mark.parametrize(("name", "fails"), [("shoot--a--held", 0), ("shoot--a--gone", 1)])
+def test_resume_ends_the_pause_and_each_hold_of_a_scale_up_and_nothing_else(tmp_path, name, fails):
+    held = {name: "up", "shoot--a--kept-down": "down", "shoot--a--last": "up"}
+    code, _, calls = run(tmp_path, "--resume", before=shoots("shoot--a--one", held=held))
+    ended = [f"resume {each} --hold" for each in (name, "shoot--a--last")]
+    assert (code, calls) == (fails, ["resume --all", "shoots -o json", *ended])
 
 
 @pytest.mark.parametrize("words", [[], ["--force"], ["--reason"], ["--reason", ""], ["--what"]])

@@ -153,9 +153,7 @@ async def test_a_restart_does_not_begin_the_time_anew(operator):
 
 async def test_a_standby_releases_nothing(lab, operator):
     standby = lab.prober(
-        operator.world,
-        leadership=SetLeadership(leading=False),
-        max_protection=MOST,
+        operator.world, leadership=SetLeadership(leading=False), max_protection=MOST
     )
     await standby.run(MOST + 20)
     assert not standby.told("ProtectionReleased")

@@ -250,6 +250,7 @@ class LeaseElection:
         random: Random,
         *,
         behind: Leadership | None = None,
+        restored: Callable[[], None] = lambda: None,
     ) -> None:
         """Sends nothing yet.
 
@@ -261,8 +262,10 @@ class LeaseElection:
             metrics: exports who leads.
             random: spreads the attempts of standbys.
             behind: another election; this Lease is observed from the start but taken only while that one is held.
+            restored: called when the resourceVersion of the Lease has gone back: the seed's storage was restored.
         """
         self._store, self._identity, self._times = store, identity, times
+        self._restored, self._version = restored, 0
         self._clock, self._random, self._behind = clock, random, behind
         self._prepared: Callable[[], Preparation] = lambda: Preparation.COMPLETE
         self._gauge = metrics.master.labels(store.name)
@@ -457,6 +460,8 @@ class LeaseElection:
         self.trouble, self._taking = None, False
         before, known, now = self._record, self._read, self._clock.now()
         self._record, self._read = record, True
+        if record is not None:
+            self._compare_versions(record)
         if record is None:
             if not known or before is not None:
                 self._observed_at = now
@@ -465,6 +470,15 @@ class LeaseElection:
             if before is None or before.holder != record.holder:
                 self._sightings.clear()
             self._observed_at = self._renewed_by_then(record, now)
+
+    def _compare_versions(self, record: LeaseRecord) -> None:
+        """Tells if the resourceVersion has gone back: otherwise they only grow, also of a Lease that is made again."""
+        version = record.whole["metadata"]["resourceVersion"]
+        before, self._version = self._version, int(version) if version.isdecimal() else 0
+        if self._version < before:
+            text = "the seed's storage was restored from an older state; everything is listed anew"
+            log.warning(text, lease=self._store.name, before=before, now=version)
+            self._restored()
 
     def _renewed_by_then(self, record: LeaseRecord, now: float) -> float:
         """Returns the latest instant at which the holder can have begun a renewal that we see only now.

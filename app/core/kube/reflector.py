@@ -266,6 +266,8 @@ class Reflector(Generic[T]):
         self._last_contact: float | None = None
         self.nothing_missed: float | None = None
         """The instant up to which no change was missed: right after a list, that at which it was asked for."""
+        self._listed_at = float("-inf")
+        """When the list that the copy began with was asked for."""
         self._empty_for = 0.0
         """Seconds of watches that the server ended in time, without a line since the last list, line or bookmark. The
         time in which the server is away is not among them: its return is no reason for all of its clients to list."""
@@ -326,8 +328,10 @@ class Reflector(Generic[T]):
             if self._empty_for >= _UNHEARD:
                 self._empty_for = _UNHEARD - SILENCE / 2  # if it fails, after the next watch
                 await self._list()
-            elif self.version is None or (
-                self._source.lists_when_stale and self.state.stale(self._clock.now())
+            elif (
+                self.version is None
+                or self._listed_at <= self._api.restored_at
+                or (self._source.lists_when_stale and self.state.stale(self._clock.now()))
             ):
                 await self._list()
             await self._watch()
@@ -421,7 +425,7 @@ class Reflector(Generic[T]):
             version = page.resource_version
         self._in_contact()  # not before: until the last page is there, what is shown is the old copy
         news = self._replica.replace(found)
-        since, self.nothing_missed = self.nothing_missed, asked_at
+        since, self.nothing_missed, self._listed_at = self.nothing_missed, asked_at, asked_at
         self._empty_for = 0.0
         self.version, self._synced, self.trouble, self.unavailable = version, True, None, None
         self._tell_list(since, news)  # last, so that a listener finds the complete new copy

@@ -464,6 +464,8 @@ class SeedApi:
         self._calm.set()
         self.answered_at: float | None = None
         """When the seed first answered a request with what was asked for; None before."""
+        self.restored_at = float("-inf")
+        """When its storage was last found to be restored from an older state (`restored`)."""
         self.clock_skew: float | None = None
         """The clock by which we decide minus the seed's, in seconds; None before the first answer."""
         self._skew_reported = float("-inf")
@@ -472,6 +474,10 @@ class SeedApi:
     def server_time(self) -> float | None:
         """The API server's clock to half a second, derived from its last answer; None before the first answer."""
         return None if self.clock_skew is None else self.clock.now() - self.clock_skew
+
+    def restored(self) -> None:
+        """Called when resourceVersions have gone back: what was listed before says nothing any more."""
+        self.restored_at = self.clock.now()
 
     async def call(
         self,

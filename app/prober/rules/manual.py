@@ -76,9 +76,9 @@ def next_step(
     """
     if context is None:
         return RequestStep.WAIT, "the shoot is not known yet"
-    force = request.spec.force
+    force = request.spec.force if context.probed else request.outlives_probing
     if request.phase is OperationPhase.RUNNING:
-        if not context.probed and not request.outlives_probing:
+        if not context.probed and not force:
             return RequestStep.CANCEL, "the shoot is not probed, and it was not forced"
         return RequestStep.CARRY_ON, ""
     if now >= request.created_at + NEVER_STARTED:

@@ -116,6 +116,7 @@ class Candidate:
         self.lease, self.path = lease, cast("Any", Path(lease))
         self.metrics = Metrics()
         self.clock = Clock.of_loop()
+        self.restored: list[float] = []
         self.store = LeaseStore(self.path, "garden", lease.name)
         self.election = LeaseElection(
             self.store,
@@ -125,6 +126,7 @@ class Candidate:
             self.metrics,
             Random(identity),
             behind=behind,
+            restored=lambda: self.restored.append(self.clock.now()),
         )
         self.task: Any = None
         self.heard: list[tuple[bool, bool]] = []
@@ -208,6 +210,14 @@ async def test_the_standby_follows_a_leader_that_was_killed_and_probes_before_it
         assert two.lease.spec["leaseTransitions"] == 1
         assert two.lease.spec["acquireTime"] == two.lease.spec["renewTime"], "a term of its own"
         assert two.heard == [(False, True), (True, True)]
+
+
+async def test_a_restored_storage_is_told_by_leader_and_standby_once_and_nobody_else_leads():
+    async with leader_and_standby() as (one, two):
+        await asyncio.sleep(60)
+        one.lease.version = 5
+        await asyncio.sleep(60)
+        assert (len(one.restored), len(two.restored), one.leading) == (1, 1, True)
 
 
 async def test_a_standby_stops_looking_when_the_lease_moves_again():

@@ -63,6 +63,7 @@ class Script:
     def __init__(self, lists, watches, delay=0.0):
         self.lists, self.watches, self.delay = list(lists), list(watches), delay
         self.clock, self.metrics = Clock.of_loop(), Metrics()
+        self.restored_at = float("-inf")
         self.asked = []
         self.asked_at = []
         self.budgets = []
@@ -300,6 +301,16 @@ async def test_what_is_gone_is_known_after_ten_minutes_where_watches_end_in_time
             longest = max(longest, watcher.silent_for)
         assert longest < 90, "it is followed all the same"
         assert watcher.version_of("a") is None
+
+
+async def test_after_a_restore_of_the_storage_all_is_listed_anew_when_the_watch_ends():
+    """Its resourceVersions went back: a watch from the former one shows nothing for as long as they take to return."""
+    lists = [page(secret("a", 1), version=90), page(secret("a", 2), version=50)]
+    async with watching(lists, [[20, Unreachable("cut")], [ENDS]]) as watcher:
+        await asyncio.sleep(25)
+        watcher.script.restored_at = watcher.clock.now()
+        await asyncio.sleep(200)
+        assert (watcher.version_of("a"), watcher.script.verbs().count("list")) == ("2", 2)
 
 
 async def test_after_silence_the_next_step_is_a_list_before_the_copy_is_stale():

@@ -59,10 +59,7 @@ class KubeletWorker:
     """`worker`, and of its manager what stops it."""
 
     def __init__(
-        self,
-        probe_type: str,
-        spec: tuple[int, int, int],
-        run_probe: Callable[[], bool],
+        self, probe_type: str, spec: tuple[int, int, int], run_probe: Callable[[], bool]
     ) -> None:
         self.probe_type = probe_type
         self.initial_delay_seconds, self.success_threshold, self.failure_threshold = spec

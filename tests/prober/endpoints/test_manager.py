@@ -124,13 +124,7 @@ async def test_views_come_in_the_order_of_the_configuration(bench_of):
     bench = bench_of(pod_probe("z"), startup_probe("m"), host_probe("a"))
     await bench.start(pod("etcd-1"), pod("etcd-0"))
     found = [(view.name, view.target.pod) for view in bench.probes.views(NAMESPACE)]
-    assert found == [
-        ("z", "etcd-0"),
-        ("z", "etcd-1"),
-        ("m", "etcd-0"),
-        ("m", "etcd-1"),
-        ("a", ""),
-    ]
+    assert found == [("z", "etcd-0"), ("z", "etcd-1"), ("m", "etcd-0"), ("m", "etcd-1"), ("a", "")]
 
 
 # Shoots.

@@ -109,10 +109,7 @@ async def test_each_run_is_metered_with_its_outcome_and_duration(started):
     bench = await started(gate_probe(), takes=0.25, says=[ERROR, SUCCESS])
     await bench.passes(5)
     metered = [(*run[:2], round(run[2], 3)) for run in bench.meter.runs]
-    assert metered == [
-        (NAMESPACE, ERROR, 0.25),
-        (NAMESPACE, SUCCESS, 0.25),
-    ]
+    assert metered == [(NAMESPACE, ERROR, 0.25), (NAMESPACE, SUCCESS, 0.25)]
 
 
 async def test_a_view_says_what_was_found_when_and_how_often(started):

@@ -118,6 +118,12 @@ def test_a_run_of_a_shoot_that_is_not_probed_any_more_is_cancelled_unless_it_was
     assert step(forced(RUNNING), NOT_PROBED) is RequestStep.CARRY_ON
 
 
+def test_a_release_that_has_not_begun_when_the_shoot_is_not_probed_any_more_never_begins():
+    release = replace(PENDING, id=ObjectId("shoot--a", "release-x", "uid-1", "7"), verified=True)
+    assert step(forced(going_up(release)), NOT_PROBED) is RequestStep.REFUSE
+    assert step(forced(release), replace(PROBED, would_be=Verdict.SCALE_DOWN)) is RequestStep.BEGIN
+
+
 def test_in_a_namespace_that_is_not_a_shoots_nothing_begins_even_if_it_is_forced():
     nowhere = ManualContext(probed=False, exists=False)
     for request in (PENDING, forced(PENDING), forced(going_up(PENDING))):
