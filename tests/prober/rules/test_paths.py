@@ -234,10 +234,6 @@ def test_what_says_nothing_about_the_path_breaks_the_row(reason):
     assert decide([BROKEN, BROKEN, fails(reason), BROKEN])[-1] == COUNTING
 
 
-def test_failures_that_come_too_soon_after_each_other_are_one():
-    assert decide([BROKEN, BROKEN, BROKEN, BROKEN], apart=1.0) == [COUNTING] * 4
-
-
 def test_the_success_threshold_holds_without_protection_too():
     assert decide([WELL, WELL], success=2) == [COUNTING, UP]
 

@@ -211,10 +211,6 @@ def test_a_probe_that_could_not_finish_is_failing_for_its_own_reason(failed):
     assert reason(decision(reason=failed), scaling_failed=True) == failed
 
 
-def test_late_leases_below_the_limit_have_a_reason_that_does_not_contradict_the_state():
-    assert given("some expired") == (ShootState.SUSPECT, VerdictReason.SOME_LEASES_EXPIRED)
-
-
 def test_severity_is_the_order_of_the_api():
     assert [each.value for each in sorted(ShootState, key=state.severity)] == [
         "Unprotected",
