@@ -91,7 +91,7 @@ def failed(reason):
 
 def test_answers_in_a_row_add_up_and_a_failure_begins_anew():
     assert internal(None, None) == ConsecutiveResults(Direction.UP, 2, NOW, NOW + APART)
-    broken = internal(None, None, failed(VerdictReason.UNREACHABLE))
+    broken = internal(None, None, failed(VerdictReason.BAD_ANSWER))
     assert (broken.direction, broken.count) == (Direction.DOWN, 1)
 
 

@@ -301,6 +301,7 @@ def test_what_was_asked_for_last_is_remembered_whether_or_not_it_was_done(
         (None, counted(excluded={Exclusion.NOT_MANAGED: 9}), NO_LEASE, False),
         (WELL, counted(1, excluded=TERMINATING), GOOD, False),
         (WELL, counted(machines=(5, 0, 0)), GOOD, False),
+        (WELL, counted(), GOOD, True),
         (CUT, counted(machines=(5, 5, 0)), NO_LEASE, True),
         (CUT, counted(machines=(0, 0, 0)), decision(UP, VerdictReason.NO_NODES), True),
         (CUT, FAILED, decision(reason=VerdictReason.UNREACHABLE), False),
