@@ -39,8 +39,7 @@ class DeletionQueue:
             return
         at = now if wait is None else max(now, wait.until)
         longest = float("inf") if delete.remaining is None else delete.remaining
-        known = self._due.get(pod.name)
-        self._due[pod.name] = (at if known is None else max(known[0], at), longest)
+        self._due[pod.name] = (at, longest)
 
     def names(self) -> AbstractSet[str]:
         """The names of all pods in the queue."""

@@ -8,12 +8,6 @@ from app.core.model.names import LabelSelector, Operator, Requirement
 from app.simulation.server.reading import label_selector
 
 IN, NOT_IN, EXISTS, ABSENT = Operator
-GARDENER = LabelSelector(
-    (
-        Requirement("gardener.cloud/role", IN, frozenset({"controlplane"})),
-        Requirement("role", NOT_IN, frozenset({"main", "apiserver"})),
-    )
-)
 
 
 def requirement(operator, *values, key="role"):
@@ -38,10 +32,6 @@ def requirement(operator, *values, key="role"):
 )
 def test_a_requirement_is_written_as_the_server_reads_it(asked, text):
     assert str(asked) == text
-
-
-def test_the_requirements_of_a_selector_are_written_one_after_the_other():
-    assert str(GARDENER) == "gardener.cloud/role=controlplane,role notin (apiserver,main)"
 
 
 KEYS = st.sampled_from(["role", "app", "gardener.cloud/role"])

@@ -124,13 +124,19 @@ async def test_killed_again_and_again_it_is_done_once(lab, answered):
     assert nothing_lost(operator)
 
 
+@pytest.mark.parametrize("probed", [True, False])
 async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one_with_what_it_has_done(
-    slow,
+    slow, probed
 ):
-    began = await slow.scale_down_the_first_level()
+    began = await slow.scale_down_the_first_level(force=not probed)
+    if not probed:
+        slow.faults.hibernated(SHOOT)
+        await slow.run(1)
+    scaler = slow.prober.registry.scaler(SHOOT)
     await slow.prober.stop("SIGTERM")
+    assert scaler.idle
     await slow.run(5)
-    assert slow.phase() == "Running"
+    assert (slow.phase(), slow.status_of()["observedBy"]) == ("Running", identity(slow))
     first, *_ = slow.status_of()["steps"]
     assert (first["phase"], first["before"]) == ("Running", 1)
     await slow.kill()
@@ -139,10 +145,20 @@ async def test_an_orderly_end_of_the_process_leaves_its_run_to_the_next_one_with
     assert following.replicas() == (0, 0, 0)
 
 
+STATUSES_FAIL = Trouble(silent=True, what=frozenset({"scalerequests/status"}))
+
+
+async def test_one_that_has_not_begun_when_the_process_ends_is_left_as_it_is(operator):
+    with operator.faults.seed_trouble(STATUSES_FAIL):
+        operator.request("Down")
+        await operator.run(1)
+        await operator.prober.stop("SIGTERM")
+    assert operator.phase() is None
+
+
 async def test_a_status_that_cannot_be_written_keeps_no_run_from_ending_with_the_process(slow):
     await slow.scale_down_the_first_level()
-    statuses = frozenset({"scalerequests/status"})
-    with slow.faults.seed_trouble(Trouble(silent=True, what=statuses)):
+    with slow.faults.seed_trouble(STATUSES_FAIL):
         stopping = asyncio.ensure_future(slow.prober.stop("SIGTERM"))
         await slow.run(0.5)
         assert slow.prober.registry.scaler(SHOOT).idle

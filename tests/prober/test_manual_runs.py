@@ -325,9 +325,13 @@ async def test_a_run_whose_object_is_gone_does_not_wait_for_a_slow_status(lab):
     assert not operator.writes(KCM)
 
 
-async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancels_its_run(slow):
+@pytest.mark.parametrize("of_status", [0.0, 3.0], ids=["", "that has not begun"])
+async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancels_its_run(
+    slow, of_status
+):
+    status = Trouble(latency=of_status, what=STATUS)
     late = Trouble(latency=2.0, verbs=frozenset({"create"}), what=REQUESTS)
-    with slow.faults.seed_trouble(late):
+    with slow.faults.seed_trouble(late), slow.faults.seed_trouble(status):
         scaling = asyncio.ensure_future(slow.scale(DOWN))
         await slow.run(1.5)
         (made,) = slow.objects()
@@ -335,7 +339,7 @@ async def test_an_object_that_is_deleted_before_its_creation_was_answered_cancel
         began = await scaling
     assert (began.phase, began.message) == (OperationPhase.CANCELLED, "it was deleted")
     await slow.run(90)
-    assert slow.hold() is None
+    assert slow.hold() is began.hold_until is None
     assert not slow.writes(KCM)
 
 
@@ -460,5 +464,6 @@ async def test_many_calls_are_one_probe_and_probes_are_a_second_apart(lab):
 async def test_a_shoot_that_is_not_probed_is_not_looked_at(operator):
     operator.faults.hibernated(SHOOT)
     await operator.until(lambda: not operator.runs())
-    with pytest.raises(errors.Refused, match="hibernated"):
-        operator.prober.scaling_runs.probe_now(SHOOT)
+    for name, why in ((SHOOT, ".*hibernated"), ("other", "there is no such shoot")):
+        with pytest.raises(errors.Refused, match=f"^{name} is not probed: {why}"):
+            operator.prober.scaling_runs.probe_now(name)

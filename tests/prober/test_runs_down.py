@@ -179,7 +179,7 @@ async def test_patches_that_never_succeed_fail_at_the_timeout(harness):
         await harness.until(lambda: harness.told("FlowStarted"))
         begun = harness.now
         await harness.until(lambda: harness.told("FlowEnded"), within=90)
-        assert harness.now - begun == pytest.approx(30, abs=3)
+        assert harness.now - begun == pytest.approx(30, abs=1)
         assert harness.told("FlowEnded")[0].severity == "error"
 
 

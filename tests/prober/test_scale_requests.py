@@ -293,9 +293,10 @@ async def test_one_that_cannot_be_decoded_is_no_operation_as_nobody_knows_what_i
 
 async def test_a_dry_run_writes_nothing_not_even_a_status(lab, capsys):
     operator = await with_operator(lab, dry_run=True)
+    operator.held(name="one-before")
     operator.request("Down")
     await operator.run(30)
-    assert operator.status_of() == {}
+    assert operator.status_of(REQUEST) == {}
     assert not operator.notes()
     assert not operator.writes()
     assert not operator.told("FlowStarted")

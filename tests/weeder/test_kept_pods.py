@@ -139,7 +139,8 @@ async def test_pods_that_were_still_queued_at_the_end_are_shown_as_dropped(slow)
     dropped = [each for each in shown(slow, *THREE) if each.reason is KeepReason.DROPPED]
     assert len(dropped) == 2
     assert not {each.pod for each in dropped} & set(slow.names())
-    assert all("waited for its turn" in each.message for each in dropped)
+    why = "it still waited for its turn when the recovery ended"
+    assert {(each.message, each.at) for each in dropped} == {(why, slow.recovery().ended)}
 
 
 async def test_a_pod_whose_deletion_was_about_to_be_sent_at_the_end_is_shown_as_dropped(harness):

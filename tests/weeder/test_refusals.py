@@ -57,12 +57,13 @@ async def test_a_conflict_is_judged_again_on_the_next_version_at_most_once_a_sec
 
 
 async def test_a_refusal_is_reported_and_ends_this_recovery_and_the_next_one_tries_anew(harness):
-    with harness.world.faults.pods_forbidden("delete"):
-        await harness.recover(*THREE, settle=REFUSED)
+    slow = Trouble(latency=3.0, verbs=DELETE)
+    with harness.world.faults.pods_forbidden("delete"), harness.world.faults.seed_trouble(slow):
+        await harness.recover(*THREE, settle=2 * REFUSED)
         sent = len(harness.seed.sent)
         await harness.run(60)
     assert harness.names() == []
-    assert len(harness.seed.sent) == sent, "nothing more is sent"
+    assert len(harness.seed.sent) == sent == 5, "one at a time at last, and then nothing more"
     ended = harness.recovery()
     assert ended.end is End.FORBIDDEN
     assert "forbidden" in ended.trouble

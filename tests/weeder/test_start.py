@@ -141,6 +141,7 @@ async def test_a_standby_that_saw_a_service_come_back_need_not_ask_since_when(la
     await harness.run(1)
     assert len(harness.names()) == 1
     assert harness.recovery().until - back == pytest.approx(300, abs=0.2)
+    assert harness.recovery().cause is Cause.STARTED
     assert API_SERVER not in {name[: len(API_SERVER)] for _, name in harness.seed.reads}
 
 

@@ -75,7 +75,7 @@ async def test_a_service_that_nobody_knows_is_not_found(harness, key):
 async def test_a_standby_refuses_and_one_that_led_too(lab):
     leadership = SetLeadership(leading=False)
     harness = await ready(lab, leadership=leadership)
-    with pytest.raises(LeadershipLost):
+    with pytest.raises(LeadershipLost, match=r"^only the leader of the weeder deletes pods"):
         weed(harness)
     leadership.become(leading=True)
     weed(harness)
@@ -88,7 +88,7 @@ async def test_a_standby_refuses_and_one_that_led_too(lab):
 async def test_a_process_that_ends_refuses(lab):
     harness = await ready(lab)
     await harness.weeder.stop()
-    with pytest.raises(LeadershipLost, match="ending"):
+    with pytest.raises(LeadershipLost, match=r"^this process is ending$"):
         weed(harness)
 
 
@@ -105,7 +105,7 @@ async def test_before_it_is_known_what_is_paused_it_is_refused_forced_or_not(lab
     pauses.synced = False
     harness = await ready(lab, pauses=pauses)
     for force in (False, True):
-        with pytest.raises(NotKnownYet, match="have not been read yet"):
+        with pytest.raises(NotKnownYet, match=r"^the overrides have not been read yet"):
             weed(harness, force=force)
 
 

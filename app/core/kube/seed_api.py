@@ -244,9 +244,8 @@ def _kubeconfig(path: Path) -> _Contents:
             made.verify_mode = ssl.CERT_NONE
         return made
 
-    origin = loaded.host.rstrip("/")
-    trust = (ca, certificate, private_key, loaded.verify_ssl, origin)
-    return _Contents(origin, None if certificate and not token else token, trust, context)
+    trust = (ca, certificate, private_key, loaded.verify_ssl, loaded.host)
+    return _Contents(loaded.host, None if certificate and not token else token, trust, context)
 
 
 async def _load(path: Path) -> tuple[Any, dict[str, bytes]]:
@@ -357,7 +356,7 @@ def _why_unusable(path: Path, error: Exception, *, known: bool) -> str:
         return "is empty"
     if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
         return f"is not well-formed YAML (line {error.problem_mark.line + 1})"
-    if known and str(error):
+    if known:
         return f"cannot be used: {error}"
     return f"is not a kubeconfig ({type(error).__name__})"
 

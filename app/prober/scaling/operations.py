@@ -177,8 +177,8 @@ class ManualScaling:
             if not found.open or uid in self._operations or self._env.clock.now() >= deadline:
                 return self._of(found)
             await self._env.clock.sleep(_LOOK_AGAIN)
-        ended = self._operations.get(uid)
-        return ended or self._of(replace(request, phase=OperationPhase.CANCELLED))
+        gone = replace(request, phase=OperationPhase.CANCELLED, message="it was deleted")
+        return _alone(self._operations.get(uid) or self._of(gone))
 
     async def cancel(self, name: str, *, by: str) -> ScalingRunStatus:
         """Deletes the ScaleRequest of an operation: its run ends between two steps, and its hold with it.

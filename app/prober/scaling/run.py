@@ -504,7 +504,7 @@ class Scaler:
     def end(self, reason: str) -> None:
         """Ends the run under way, and a manual one that waits; no run starts before the next verdict."""
         self._drop_order(reason)
-        self.end_automatic(reason)
+        self.forget_verdict()
         if self.scaling_run is not None:
             self.scaling_run.guard.end(reason)
 

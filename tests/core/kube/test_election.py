@@ -281,7 +281,7 @@ async def test_leading_ends_at_the_deadline_even_if_our_loop_does_not_run():
         one.task.cancel()
 
 
-async def test_a_short_disturbance_costs_nothing():
+async def test_a_short_disturbance_costs_nothing(lines):
     async with alone() as one:
         await asyncio.sleep(20)
         for fault in (Unreachable("cut"), "hang"):
@@ -293,6 +293,7 @@ async def test_a_short_disturbance_costs_nothing():
         assert not one.task.done()
         assert one.election.trouble is None
         assert one.heard == [(True, True)]
+    assert [each["log_level"] for each in lines if "error" in each] == ["warning"]
 
 
 async def test_a_renewal_whose_answer_was_lost_is_recognised_as_our_own():
@@ -435,22 +436,23 @@ async def test_a_clean_stop_gives_the_lease_back_and_the_next_one_need_not_wait(
         assert two.clock.now() - stopped <= 2.05
 
 
-@pytest.mark.parametrize("arrives", [False, True])
-async def test_release_works_when_the_loop_was_cancelled_and_a_renewal_was_on_its_way(arrives):
+@pytest.mark.parametrize(("arrives", "left"), [(None, ""), ("a", ""), ("other", "other")])
+async def test_release_works_when_the_loop_was_cancelled_and_a_write_was_on_its_way(arrives, left):
     async with alone() as one:
         await asyncio.sleep(5)
     assert not one.leading
     if arrives:
-        one.lease.write(dict(one.lease.spec))
+        one.lease.write(one.lease.spec | {"holderIdentity": arrives})
     await one.election.release()
-    assert one.lease.spec["holderIdentity"] == ""
+    assert one.lease.spec["holderIdentity"] == left
 
 
-@pytest.mark.parametrize("fault", ["hang", Unreachable("refused")], ids=str)
+@pytest.mark.parametrize("fault", ["hang", Unreachable("refused"), None], ids=str)
 async def test_release_takes_a_second_at_most_and_raises_nothing(fault):
     async with alone() as one:
         await asyncio.sleep(5)
-    one.path.fault = fault
+    one.path.fault, one.path.slow = fault, (0.6, 0.0, 0.6)
+    one.lease.write(dict(one.lease.spec))
     before = one.clock.now()
     await one.election.release()
     assert one.clock.now() - before <= 1.01

@@ -255,6 +255,8 @@ async def test_what_was_never_read_and_is_too_long_is_absent_and_named(source, l
     async with Watcher(Server(small(source), thing("a"), long("b", 1))) as watcher:
         assert watcher.names == ["a"]
         assert watcher.reflector.state.synced
+        live = await watcher.reflector.read("", send=watcher.server.call, within=1.0)
+        assert live.keys() == {("", "a")}
     assert named(lines, UNDECODABLE) == ["b"]
 
 

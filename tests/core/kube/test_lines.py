@@ -41,11 +41,6 @@ async def test_empty_lines_are_none_and_half_a_line_at_the_end_is_none():
     assert await read(stream((0, b"\n \na\n\nb"), (0, b""))) == [b"a"]
 
 
-async def test_a_stream_that_says_something_now_and_then_goes_on():
-    pieces = [(60.0, b"x\n")] * 10
-    assert len(await read(stream(*pieces, (0, b"")))) == 10
-
-
 async def test_without_a_byte_it_is_given_up():
     begun = asyncio.get_running_loop().time()
     with pytest.raises(WatchSilent):

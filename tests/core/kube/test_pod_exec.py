@@ -5,7 +5,9 @@ import base64
 import contextlib
 import hashlib
 from contextlib import asynccontextmanager
+from unittest.mock import AsyncMock
 
+import aiohttp
 import pytest
 
 from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Unreachable
@@ -102,14 +104,17 @@ async def test_frames_come_as_they_are(protocol):
         ([message(b"\x01" + b"x" * (pods.MOST_MESSAGE + 1))], LimitExceeded),
         ([message(b"\x01x", rsv=0x40)], Unreachable),
         ([b"\xff\xff\xff"], Unreachable),
+        ([message(b"", 9)], Unreachable),  # whose answer cannot be sent any more
         ([message(b"\x01" + b"x" * 30_000)] * 5, LimitExceeded),
         ([message(b"\x01")] * 2_000, LimitExceeded),
     ],
-    ids=["text", "empty", "large", "compressed", "garbage", "much", "many"],
+    ids=["text", "empty", "large", "compressed", "garbage", "ping", "much", "many"],
 )
 async def test_what_is_no_stream_of_frames_is_refused(said, error, monkeypatch):
     monkeypatch.setattr(pods, "MOST_OUTPUT", 2_000 * 60)
-    with pytest.raises(error) as caught:
+    lost = AsyncMock(side_effect=aiohttp.ClientConnectionResetError)
+    monkeypatch.setattr(aiohttp.ClientWebSocketResponse, "pong", lost)
+    with pytest.raises(error, match=r"^create pods/exec in ns/pod: ") as caught:
         await outcome(agreeing(*said))
     assert getattr(caught.value, "limit", "size") == "size"
 

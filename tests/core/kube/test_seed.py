@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.core.clock import Clock
-from app.core.errors import BadAnswer, LimitExceeded, Throttled, Unreachable
+from app.core.errors import BadAnswer, ClusterError, LimitExceeded, Throttled, Unreachable
 from app.core.kube import seed as seed_module
 from app.core.kube.resources import assumed
 from app.core.kube.seed import SeedCluster
@@ -243,10 +243,15 @@ async def test_machines_are_read_live_in_consistent_pages_up_to_a_number(monkeyp
         assert [asked.query.get("continue") for asked in seed.server.asked] == [None, "500", "1000"]
         assert f"/namespaces/{NS}/machines" in seed.server.asked[0].path
         monkeypatch.setattr(seed_module, "MAX_MACHINES", 1000)
-        with pytest.raises(LimitExceeded, match=f"^list machines in {NS}: more than 1000$"):
+        with pytest.raises(LimitExceeded, match=f"^list machines in {NS}: more than 1000$") as over:
             await seed.read_machines(NS)
+        assert over.value.limit == "count"
         hits = seed.metrics.registry.get_sample_value
         assert hits("dwd_response_limit_hits_total", {"limit": "count"}) == 1
+        for there in ("machines", "others"):
+            world.lists = {there: ("Machine", [{}])}
+            with pytest.raises(ClusterError, match=f"^list machines in {NS}: "):
+                await seed.read_machines(NS)
 
 
 async def test_an_urgent_read_of_a_seed_that_hangs_is_given_up_soon(monkeypatch):

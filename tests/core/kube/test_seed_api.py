@@ -251,6 +251,7 @@ POLICY = (
     "events.events.k8s.io \"{name}\" is forbidden: ValidatingAdmissionPolicy 'no-events' with binding 'b' denied "
     "request: not here"
 )
+QUOTA = 'events.events.k8s.io "{name}" is forbidden: exceeded quota: few'
 WEBHOOK = 'admission webhook "validation.example.org" denied the request: not in {namespace}'
 """As a real API server puts it."""
 
@@ -266,6 +267,7 @@ WEBHOOK = 'admission webhook "validation.example.org" denied the request: not in
         pytest.param(NO_RIGHT, "kube-scheduler.1", GOING, Forbidden, id="any other 403"),
         # it is about this Event: others are still wanted elsewhere
         pytest.param(POLICY, "kube-scheduler.1", GOING, Invalid, id="a policy"),
+        pytest.param(QUOTA, "kube-scheduler.1", GOING, Invalid, id="a quota"),
         pytest.param(WEBHOOK, "kube-scheduler.1", GOING, Invalid, id="a webhook"),
     ],
 )
@@ -278,7 +280,7 @@ async def test_a_403_that_is_about_a_namespace_or_an_event_is_no_missing_right(
         await asked.answer({"kind": "Status", "code": 403, "message": message}, 403)
 
     async with api_of(refuses) as (api, _):
-        with pytest.raises(meant) as caught:
+        with pytest.raises(meant, match=f"^create events in {namespace}: 403 ") as caught:
             await send_event(api, name, namespace)
     assert type(caught.value) is meant
     assert caught.value.status == 403

@@ -83,7 +83,7 @@ async def test_a_file_that_is_none_leaves_the_last_good_ones(folder, file, conte
 
 
 async def test_reading_that_hangs_holds_up_one_caller_a_minute_and_not_for_long(
-    folder, monkeypatch
+    folder, monkeypatch, lines
 ):
     monkeypatch.setattr(seed_api, "_READ_WITHIN", 0.2)
     time, free = SetClock(), threading.Event()
@@ -106,6 +106,7 @@ async def test_reading_that_hangs_holds_up_one_caller_a_minute_and_not_for_long(
     assert [each >= 0.2 for each in took] == [True, False, True, False]
     assert max(took) < 2
     assert readings == [61], "one thread, however long it takes"
+    assert [each["error"] for each in lines] == ["not read after 0.2 s"] * 2
     free.set()
     await found.refresh()
     assert (await found.current()).token == "t2"
@@ -193,6 +194,16 @@ async def test_the_operators_kubeconfig_is_read_by_kubernetes_asyncio(tmp_path):
     assert (await credentials.current()).context.verify_mode is ssl.CERT_NONE
 
 
+@blocking
+async def test_a_kubeconfig_may_name_no_user_and_a_server_without_tls(tmp_path):
+    plain = config(cluster={"server": "http://[::1]:1/"})
+    del plain["contexts"][0]["context"]["user"]
+    (tmp_path / "config").write_text(json.dumps(plain))
+    credentials = await FileCredentials.of_kubeconfig(SetClock().clock, tmp_path / "config")
+    found = await credentials.current()
+    assert (found.origin, found.token) == ("http://[::1]:1", None)
+
+
 OURS = AUTHORITY.client("one")
 
 
@@ -223,6 +234,7 @@ async def test_a_client_certificate_that_is_renewed_leaves_nothing_behind(
     tmp_path, monkeypatch, user
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("kubernetes_asyncio.config.kube_config._temp_files", {})
     path = kubeconfig(tmp_path / "config", user=user(OURS))
     credentials = await FileCredentials.of_kubeconfig(SetClock().clock, path)
     before = await credentials.current()
@@ -322,12 +334,15 @@ async def test_a_certificate_that_rotates_in_a_file_of_its_own_is_used(tmp_path,
 
 
 @blocking
-async def test_files_that_are_still_being_written_leave_the_last_good_ones(tmp_path):
+async def test_files_that_are_still_being_written_leave_the_last_good_ones(tmp_path, lines):
     credentials = await FileCredentials.of_kubeconfig(SetClock().clock, files_of(tmp_path))
     before, after = await credentials.current(), AUTHORITY.client("one")
     (tmp_path / "ca").write_bytes(b"")
     await credentials.refresh()
     assert (await credentials.current()).context is before.context, "not the system's authorities"
+    assert lines[0]["error"].endswith(
+        "config: (file): the file of its certificate authority is empty"
+    )
     (tmp_path / "ca").write_bytes(AUTHORITY.pem)
     (tmp_path / "key").write_bytes(after.key)
     await credentials.refresh()
@@ -359,6 +374,10 @@ async def test_a_certificate_in_place_of_the_token_ends_the_token(tmp_path):
 
 
 NO_CERTIFICATE = {"certificate-authority-data": "bm90aGluZw=="}
+UNUSABLE = "(file): cannot be used: Invalid kube-config file. "
+NO_KEY = says(clientCertificateData=OURS.certificate.decode())
+NO_NAME = {"exec": {"apiVersion": "v1", "command": "echo", "env": [{"value": "x"}]}}
+UNREADABLE = {"client-certificate": "/proc/self/mem", "client-key": "/proc/self/mem"}
 
 
 @blocking
@@ -367,13 +386,13 @@ NO_CERTIFICATE = {"certificate-authority-data": "bm90aGluZw=="}
     [
         (None, "(file): cannot be read: No such file or directory"),
         ("\n", "(file): is empty"),
-        (
-            "{}",
-            "(file): cannot be used: Invalid kube-config file. Expected key current-context in ",
-        ),
+        ("{}", f"{UNUSABLE}Expected key current-context in "),
         ("a:\nb: [", "(file): is not well-formed YAML (line 2)"),
         ("[]", "(file): is not a kubeconfig (TypeError)"),
         (config(cluster=NO_CERTIFICATE), "(file): its certificates cannot be used"),
+        (config(user=NO_KEY), "(file): its certificates cannot be used"),
+        (config(user=NO_NAME), f"{UNUSABLE}Expected key name in exec/env/0"),
+        (config(user=UNREADABLE), "(file): names a file that cannot be read: Input/output error"),
         (config(cluster={"proxy-url": "http://p"}), "proxy-url: is not supported"),
         (config(cluster={"tls-server-name": "x"}), "tls-server-name: is not supported"),
         *(

@@ -117,7 +117,7 @@ async def test_nothing_is_asked_while_nobody_is_followed(probed):
         await asyncio.sleep(1000)
         assert seen.asked == 0
         assert seen.pods.watch_state(A, ROLE) == WatchState(synced=False, last_contact=None)
-        assert seen.names(A) == ""
+        assert (seen.names(A), seen.sample("dwd_feature_off", feature="endpoint-pods")) == ("", 0)
 
 
 async def test_all_who_are_followed_at_a_start_cost_one_list_and_one_watch(probed):
@@ -204,8 +204,9 @@ async def test_a_list_of_everything_is_told_of_each_namespace_once(probed):
         assert seen.told == [(A, "a0 a1"), (B, "b0 b1")]
 
 
-async def test_each_change_is_told_with_what_is_seen_then(probed):
-    async with probed(following=(A,)) as seen:
+async def test_each_change_is_told_with_what_is_seen_then(probed, lines):
+    fails = lambda seen: seen.pods.subscribe(lambda _: 1 // 0)  # noqa: E731 - its word
+    async with probed(following=(A,), before=fails) as seen:
         seen.told.clear()
         seen.put(A, "a2")
         await asyncio.sleep(0.1)
@@ -214,6 +215,7 @@ async def test_each_change_is_told_with_what_is_seen_then(probed):
         seen.delete(A, "a1")
         await asyncio.sleep(0.1)
         assert seen.told == [(A, "a0 a1 a2"), (A, "a0 a1 a2"), (A, "a0 a2")]
+    assert [each["watch"] for each in lines] == ["pods"] * 4
 
 
 async def test_who_has_left_is_dropped_at_once(probed):
@@ -301,6 +303,6 @@ async def test_a_right_that_is_missing_turns_one_feature_off_and_ends_nothing(pr
         assert (seen.names(A), seen.pods.troubles()) == ("a0 a1", {})
         off = seen.sample("dwd_feature_off", feature="endpoint-pods")
         assert (off, seen.pods.forbidden) == (0, None)
-    told = [entry for entry in lines if entry.get("feature") == "endpoint-pods"]
-    assert [entry["log_level"] for entry in told] == ["error"]
+    (told,) = (entry for entry in lines if entry.get("feature") == "endpoint-pods")
+    assert (told["log_level"], f"{verb} pods" in told["error"]) == ("error", True)
     assert sum(entry["log_level"] == "error" for entry in lines) == 3  # two may be in passing

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import json
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -16,20 +17,20 @@ from app.core.kube.kubeconfig import ServerPolicy
 from app.core.kube.shoot import ShootConnector
 from app.core.metrics import Metrics
 from app.core.model.shoots import NodeView, SecretView
-from tests.core.kube.server import AUTHORITY, Asked, page_of, serving, until
-from tests.core.kube.test_kubeconfig import NAMESPACE, config
+from tests.core.kube.server import AUTHORITY, Asked, page_of, server_context, serving, until
+from tests.core.kube.test_kubeconfig import CERT, KEY, NAMESPACE, config
 
 pytestmark = pytest.mark.looptime(False)
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
-def kubeconfig(server, token="t1", ca=AUTHORITY) -> bytes:  # noqa: S107 - nobody's token
+def kubeconfig(server, token="t1", ca=AUTHORITY, **user) -> bytes:  # noqa: S107 - nobody's token
     cluster = {
         "server": server.origin,
         "certificate-authority-data": base64.b64encode(ca.pem).decode(),
     }
-    user = {} if token is None else {"token": token}
+    user |= {} if token is None else {"token": token}
     return json.dumps(config(cluster=cluster, user=user)).encode()
 
 
@@ -194,7 +195,7 @@ async def test_a_page_of_leases_that_is_larger_than_any_is_refused(before):
         await asked.answer(page)
 
     async with serving(large) as server, connecting() as connector:
-        with pytest.raises(LimitExceeded, match=f"more than {8 << 20} bytes"):
+        with pytest.raises(LimitExceeded, match=f"^list leases .*more than {8 << 20} bytes"):
             await (await connector.connect(secret(server))).leases()
         assert len(server.asked) == before + 1
 
@@ -210,6 +211,18 @@ async def test_a_new_token_is_used_on_the_old_connection():
             "Bearer t2",
         ]
         assert server.connections == 1
+
+
+async def test_a_shoot_is_shown_its_certificate_and_charged_for_what_its_tls_costs(monkeypatch):
+    ours = {"client-certificate-data": CERT, "client-key-data": KEY}
+    monkeypatch.setattr(shoot_module, "stopwatch", itertools.count(7, 0.1).__next__)
+    context = server_context(clients=AUTHORITY)
+    async with serving(api(), context) as server, connecting() as connector:
+        shoot = await connector.connect(secret(server, **ours))
+        consumer = connector.consumer(NAMESPACE)
+        assert (consumer.spent, consumer.may_begin) == (pytest.approx(0.1), True), "in a thread"
+        assert shoot._link.client._context.consumer is consumer
+        await shoot.version()
 
 
 async def test_of_a_shoot_that_is_forgotten_nothing_is_kept():

@@ -92,35 +92,9 @@ def remembered(late=True, renewed=NOW - 60):
     return lease, ExclusionMemory().with_reading([lease], known, NOW)
 
 
-def test_a_late_lease_found_not_to_be_a_candidate_is_remembered():
-    lease, memory = remembered()
-    assert memory.excluded(lease, NOW + 299.9) is Exclusion.NO_NODE
-
-
-def test_it_is_forgotten_after_5_minutes():
-    lease, memory = remembered()
-    assert memory.excluded(lease, NOW + 300) is None
-
-
-def test_it_is_forgotten_when_it_moves():
-    _, memory = remembered()
-    assert memory.excluded(judgement("gone", renewed=NOW), NOW + 1) is None
-
-
-def test_it_is_forgotten_when_the_pools_conditions_change():
-    lease, memory = remembered()
-    assert memory.under({}) is memory
-    assert memory.under({"a": frozenset({"Odd"})}).excluded(lease, NOW + 1) is None
-
-
 def test_conditions_are_compared_as_sets():
     memory = ExclusionMemory({"a": frozenset(["x", "y"])})
     assert memory.under({"a": frozenset(["y", "x"])}) is memory
-
-
-def test_a_lease_that_is_not_late_is_not_remembered():
-    lease, memory = remembered(late=False)
-    assert memory.excluded(lease, NOW + 1) is None
 
 
 def test_a_candidate_is_not_remembered_as_excluded():

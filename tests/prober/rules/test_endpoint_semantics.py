@@ -78,6 +78,7 @@ RESULTS: dict[str, Any] = {
     # in doProbe, lastResult and resultRun stay as they are
     "a row does not count for another container": (READINESS, "FF2", {}, ILL, False),
     "but it goes on with another container": (READINESS, "FF2F", {}, ILL, True),
+    "also where it has counted": (READINESS, "FFF2F", {}, ILL, True),
     # in doProbe, c.State.Running == nil; 5: "is a Failure for Readiness, but no counted one"
     "a container that does not run fails for readiness": (READINESS, "Sx", {}, ILL, False),
     "a counted failure counts no longer then": (READINESS, "FFFx", {}, ILL, False),
@@ -224,7 +225,7 @@ def test_without_a_pod_or_a_container_it_waits_and_what_was_known_stays(facts, w
 def test_a_pod_that_is_being_deleted_ends_liveness_and_startup_with_success(kind, facts):
     # in doProbe, DeletionTimestamp; StopLivenessAndStartup, whatever doProbe waits for
     step = before(probe(kind, initial_delay=5), lived("FFF", kind), replace(facts, deleting=True))
-    assert (step.action, said(step.state)) == (END, (WELL, False))
+    assert (step.action, said(step.state), step.state.since) == (END, (WELL, False), NOW)
 
 
 @pytest.mark.parametrize("kind", list(ProbeType))

@@ -82,11 +82,6 @@ def step(request, context=PROBED, now=NOW):
     return manual.next_step(request, context, now)[0]
 
 
-def test_a_request_that_is_allowed_begins_and_one_that_has_begun_is_carried_on():
-    assert step(PENDING) is RequestStep.BEGIN
-    assert step(RUNNING) is RequestStep.CARRY_ON
-
-
 @pytest.mark.parametrize("request_", [PENDING, RUNNING, forced(PENDING), forced(RUNNING)])
 def test_while_nothing_is_known_of_the_shoot_everything_waits(request_):
     for now in (NOW, NOW + 2 * NEVER_STARTED):

@@ -91,7 +91,7 @@ def failed(reason):
 
 def test_answers_in_a_row_add_up_and_a_failure_begins_anew():
     assert internal(None, None) == ConsecutiveResults(Direction.UP, 2, NOW, NOW + APART)
-    broken = internal(None, None, failed(VerdictReason.UNREACHABLE))
+    broken = internal(None, None, failed(VerdictReason.BAD_ANSWER))
     assert (broken.direction, broken.count) == (Direction.DOWN, 1)
 
 
@@ -232,10 +232,6 @@ def test_what_becomes_of_two_failures_of_the_external_path(what):
 @pytest.mark.parametrize("reason", BREAKS_A_ROW)
 def test_what_says_nothing_about_the_path_breaks_the_row(reason):
     assert decide([BROKEN, BROKEN, fails(reason), BROKEN])[-1] == COUNTING
-
-
-def test_failures_that_come_too_soon_after_each_other_are_one():
-    assert decide([BROKEN, BROKEN, BROKEN, BROKEN], apart=1.0) == [COUNTING] * 4
 
 
 def test_the_success_threshold_holds_without_protection_too():

@@ -211,10 +211,6 @@ def test_a_probe_that_could_not_finish_is_failing_for_its_own_reason(failed):
     assert reason(decision(reason=failed), scaling_failed=True) == failed
 
 
-def test_late_leases_below_the_limit_have_a_reason_that_does_not_contradict_the_state():
-    assert given("some expired") == (ShootState.SUSPECT, VerdictReason.SOME_LEASES_EXPIRED)
-
-
 def test_severity_is_the_order_of_the_api():
     assert [each.value for each in sorted(ShootState, key=state.severity)] == [
         "Unprotected",
@@ -305,6 +301,7 @@ def test_what_was_asked_for_last_is_remembered_whether_or_not_it_was_done(
         (None, counted(excluded={Exclusion.NOT_MANAGED: 9}), NO_LEASE, False),
         (WELL, counted(1, excluded=TERMINATING), GOOD, False),
         (WELL, counted(machines=(5, 0, 0)), GOOD, False),
+        (WELL, counted(), GOOD, True),
         (CUT, counted(machines=(5, 5, 0)), NO_LEASE, True),
         (CUT, counted(machines=(0, 0, 0)), decision(UP, VerdictReason.NO_NODES), True),
         (CUT, FAILED, decision(reason=VerdictReason.UNREACHABLE), False),

@@ -131,14 +131,6 @@ def probes(assessed, times, consecutive=verdict.NO_RESULTS, **more):
     return found
 
 
-def test_without_protection_one_good_probe_is_a_scale_up():
-    assert probes(WANTS_UP, [0]) == [(UP, VerdictReason.LEASES_RENEWED)]
-
-
-def test_while_protection_is_active_a_scale_up_needs_three_good_probes_in_a_row():
-    assert [v for v, _ in probes(WANTS_UP, [0, 5, 10], protected=True)] == [HOLD, HOLD, UP]
-
-
 def test_a_probe_that_counts_towards_a_threshold_not_yet_reached_is_counting():
     decision = decide(WANTS_UP, protected=True).decision
     assert (decision.reason, decision.would_be) == (VerdictReason.COUNTING, UP)
@@ -152,11 +144,6 @@ def test_probes_that_count_are_at_least_suspect_probe_interval_apart():
 
 def test_a_failure_threshold_of_two_needs_two_bad_probes():
     assert [v for v, _ in probes(WANTS_DOWN, [0, 5], failure=2)] == [HOLD, DOWN]
-
-
-def test_a_probe_of_the_other_direction_sets_counts_to_0():
-    bad = decide(WANTS_DOWN, verdict.ConsecutiveResults(Direction.UP, 2, NOW, NOW), protected=True)
-    assert decide(WANTS_UP, bad.consecutive, now=NOW + 5, protected=True).consecutive.count == 1
 
 
 def test_a_hold_of_the_leases_sets_counts_to_0():

@@ -54,19 +54,10 @@ def test_owners_are_told_apart_by_uid_and_not_by_name():
     assert used(made, view=renamed) == 2
 
 
-def test_a_deletion_counts_for_the_window_and_no_longer():
-    made = ledger("a")
-    assert used(made, NOW + WINDOW - 0.5) == 1
-    assert used(made, NOW + WINDOW) == 0
-
-
 def test_a_uid_is_remembered_for_two_windows():
     made = ledger("a")
     assert already(made, "a", NOW + 2 * WINDOW - 0.5)
     assert not already(made, "a", NOW + 2 * WINDOW)
-
-
-# What was refused.
 
 
 # What is sent again.
@@ -147,13 +138,6 @@ def test_its_own_that_counts_for_an_earlier_owner_is_not_taken_off():
 
 
 # What is allowed.
-
-
-@pytest.mark.parametrize(("there", "cap"), [(0, 5), (1, 5), (5, 5), (6, 6), (50, 50)])
-def test_as_many_are_allowed_as_the_owner_had_pods_or_the_least_if_that_is_more(there, cap):
-    made = ledger()
-    made.opened(NOW, pods(there))
-    assert allowed(made) == cap
 
 
 @pytest.mark.parametrize(("first", "second"), [(8, 20), (20, 8)])

@@ -47,16 +47,12 @@ def left(restarts=6, ago=0.0, now=NOW):
 
 @pytest.mark.parametrize(
     ("restarts", "whole"),
-    [(1, 10), (2, 20), (3, 40), (4, 80), (5, 160), (6, 300), (7, 300), (2**31, 300), (2**63, 300)],
+    [(0, 10), (1, 10), (2, 20), (3, 40), (4, 80), (5, 160), (6, 300), (2**31, 300), (2**63, 300)],
 )
 def test_the_back_off_is_10_seconds_doubled_by_each_restart_up_to_5_minutes(restarts, whole):
     assert left(restarts) == whole
     assert left(restarts, 4) == whole - 4
     assert left(restarts, whole) == 0
-
-
-def test_a_container_that_has_crashed_and_was_not_restarted_yet_waits_the_first_back_off():
-    assert left(0) == 10
 
 
 @pytest.mark.parametrize(
@@ -106,10 +102,6 @@ def test_it_is_never_negative_and_never_more_than_5_minutes(restarts, last_exit,
 # What is deleted.
 
 
-def test_a_pod_that_waits_long_is_deleted_and_its_container_and_wait_are_told():
-    assert judged(pod("a", running(), crashed("main", 6, 100))) == Delete("main", 200.0)
-
-
 @pytest.mark.parametrize(
     ("containers", "counts"),
     [
@@ -121,11 +113,6 @@ def test_a_pod_that_waits_long_is_deleted_and_its_container_and_wait_are_told():
 )
 def test_of_the_waits_of_several_containers_the_longest_counts(containers, counts):
     assert judged(pod("a", *containers)) == counts
-
-
-def test_one_selector_that_matches_is_enough_and_none_is_not():
-    assert judged(pod("a"), (NONE, ALL)) == judged(pod("a"))
-    assert reason(pod("a"), ()) is KeepReason.NOT_SELECTED
 
 
 # What is not, and why.

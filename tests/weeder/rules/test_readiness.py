@@ -110,8 +110,6 @@ def test_how_long_is_weeded_at_start_for_a_service_by_the_time_since_which_it_is
         pytest.param(NOW - 21, NOW - 20, None, id="a second before a contact at a whole second"),
         pytest.param(NOW - 300, NOW - 900, None, id="in a long gap, for as long: left alone"),
         pytest.param(NOW - 299, NOW - 900, NOW + 1, id="in a long gap, for less"),
-        pytest.param(NOW - 200, None, NOW + 100, id="no contact before: all is new"),
-        pytest.param(NOW - 400, None, None, id="no contact before, for longer: left alone"),
         pytest.param(NOW + 60, NOW - 20, NOW + WATCH, id="in the future: now"),
     ],
 )
