@@ -7,8 +7,10 @@ worlds in which they find nothing.
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
@@ -30,44 +32,9 @@ SEED = 1
 NOW = 1_800_000_000.0
 HOUR = "2027-01-15T08:00:00Z"
 SHOOT = "shoot--world--a"
-FOUND_IN = {
-    "no-confirmation": 0,
-    "saved-count-overwritten": 0,
-    "leadership-unheeded": 12,
-    "no-gap-rule": 88,
-    "key-left-behind": 1,
-    "hold-taken-for-up": 0,
-    "stale-version": 47,
-    "count-not-kept": 8,
-    "old-consent": 22,
-    "pause-unheeded": 0,
-    "newer-version-unheeded": 67,
-    "acknowledged-pause-forgotten": 4,
-    "pause-of-all-unheeded": 0,
-    "hold-over-with-its-run": 0,
-    "nobody-carries-on": 4,
-    "deletion-unheeded": 3,
-    "carried-out-twice": 0,
-    "begun-by-a-standby": 0,
-    "newest-first": 3,
-    "status-without-version": 10,
-    "first-leader-forgotten": 0,
-    "swept-away": 0,
-    "unsynced-unheeded": 1,
-    "mute-watch-trusted": 1,
-    "names-counted": 3,
-    "pages-counted": 31,
-    "internal-path-taken-for-granted": 3,
-    "gate-unheeded": 3,
-    "gate-against-everything": 63,
-    "relist-forgets-deletions": 14,
-    "bookmark-taken-for-event": 2,
-    "expired-resumed": 1,
-    "lease-without-version": 0,
-    "conflict-not-read-again": 24,
-    "last-count-kept": 0,
-    "budget-leaks": 34,
-}
+FOUND_IN = yaml.safe_load(Path(__file__).with_name("plants.yaml").read_text(encoding="utf-8"))[
+    "prober"
+]
 """A world of `SEED` in which each planted defect shows; if the simulation has changed, one that comes after it."""
 TRIES = 60
 

@@ -477,7 +477,7 @@ class LeaseElection:
         before, self._version = self._version, int(version) if version.isdecimal() else 0
         if self._version < before:
             text = "the seed's storage was restored from an older state; everything is listed anew"
-            log.warning(text, lease=self._store.name, before=before, now=version)
+            log.warning(text, lease=self._store.name, before=before, after=version)
             self._restored()
 
     def _renewed_by_then(self, record: LeaseRecord, now: float) -> float:
