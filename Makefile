@@ -22,7 +22,11 @@ LOOP := tests/attack tests/api/test_scrapes.py
 # What is measured in real time may fail because of what else the machine did: those that failed are measured once more,
 # by themselves, and have to hold then.
 AGAIN := --last-failed --last-failed-no-failures=none
-FAST := --numprocesses=auto --dist=worksteal $(patsubst %,--ignore=%,$(REAL_TIME) $(COVERED) $(WHOLE_WORLDS) $(LOOP))
+LEFT_OUT := $(patsubst %,--ignore=%,$(REAL_TIME) $(COVERED) $(WHOLE_WORLDS) $(LOOP))
+FAST := --numprocesses=auto --dist=worksteal $(LEFT_OUT)
+# The tests that meet the changes of a mutation run: it forks, which the thread that schemathesis starts does not survive.
+MUTATION := tests/core tests/prober tests/weeder tests/api tests/simulation $(LEFT_OUT) \
+	--ignore=tests/api/test_contract_of_the_document.py
 # The longest of them run without coverage, which makes Python two to three times as slow: documents and the chart, which
 # cover nothing of the program, and whole stories, which cover what the tests of their parts cover.
 UNTRACED := tests/chart tests/docs tests/image tests/page tests/api/test_audit.py tests/api/test_contract_of_the_document.py \
@@ -129,10 +133,9 @@ opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager,
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager)}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m tests.e2e.opponent_runs --runs $${RUNS:-20}
 
-mutation: $(STAMP)  ## which changes of the rules, of scaling, the weeder and core/kube no test notices; hours, goes on where it was stopped (ONLY='app.weeder.*')
+mutation: $(STAMP)  ## which of 9,000 small changes of the rules, of scaling, the weeder and core/kube no test notices; 2 h, goes on where it was stopped (OPTIONS="--only 'app.weeder.*'")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --upgrade --target build/mutation -r requirements/mutation.txt
-	PYTHONPATH=build/mutation nice $(BIN)/python -m mutmut run --max-children 2 $(if $(ONLY),'$(ONLY)')
-	$(BIN)/python -m hack.mutation
+	PYTHONPATH=build/mutation nice $(BIN)/python -m hack.mutation $(OPTIONS) -- $(MUTATION)
 
 failover: $(STAMP)  ## two instances and what may happen to them in an outage: 20 runs each, as a table (9 h, goes on where it was stopped; RUNS=1: 30 min)
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver)}" && \

@@ -1,67 +1,92 @@
-"""What a mutation run has found: for each package the share of mutants that a test noticed, and those that none did.
+"""Which small changes of the program no test notices: `make mutation`.
 
-`make mutation` runs it after mutmut, which keeps one `.meta` file for each source file.
+Plays the mutants that have no result yet, in an order of chance, so that what has been played is a fair sample; keeps
+each result at once, so that it goes on where it was stopped; and prints the share that was noticed, by package.
 """
 
+import argparse
+import fnmatch
+import hashlib
 import json
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-MUTANTS: Final = Path("mutants")
+import pytest
+
+from hack.mutation.mutants import Mutant, mutants
+from hack.mutation.session import NOTICED, STOPPED, SURVIVED, UNREACHED, Mutation
+
+FOUND: Final = Path("build/mutation-found.jsonl")
 WANTED: Final = 0.9
-# Exit codes as mutmut keeps them: what pytest said, or how the process ended.
-SURVIVED: Final = 0
-NO_TEST: Final = frozenset({5, 33})
-SKIPPED: Final = 34
+OUTCOMES: Final = (NOTICED, SURVIVED, UNREACHED, STOPPED)
 
 
 def main() -> int:
-    """Prints the table; the exit code is 1 if a package has less than it should."""
-    found: dict[str, Counter[str]] = {}
-    left: list[str] = []
-    for meta in sorted(MUTANTS.glob("app/**/*.py.meta")):
-        package = str(meta.parent.relative_to(MUTANTS))
-        counts = found.setdefault(package, Counter())
-        for mutant, code in json.loads(meta.read_text())["exit_code_by_key"].items():
-            outcome = _outcome(code)
-            counts[outcome] += 1
-            if outcome in {"survived", "without a test"}:
-                left.append(f"{outcome}: {mutant}")
-    for each in left:
-        sys.stdout.write(f"{each}\n")
-    sys.stdout.write(
-        "\n| package | mutants | noticed | survived | without a test | left to run |\n"
+    """The exit code is 1 where a package has less than it should."""
+    parser = argparse.ArgumentParser(prog="python -m hack.mutation", description=__doc__)
+    parser.add_argument("--only", default="*", help="mutants of this pattern: 'app.weeder.*'")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of CPU for the tests of one mutant"
     )
-    sys.stdout.write("|---|---|---|---|---|---|\n")
-    shares = [_row(package, counts) for package, counts in found.items()]
-    return int(min(shares, default=0.0) < WANTED)
-
-
-def _outcome(code: int | None) -> str:
-    if code is None:
-        return "left to run"
-    if code == SURVIVED:
-        return "survived"
-    if code == SKIPPED:
-        return "skipped"
-    return "without a test" if code in NO_TEST else "noticed"
-
-
-def _row(package: str, counts: Counter[str]) -> float:
-    run = counts.total() - counts["left to run"] - counts["skipped"]
-    share = counts["noticed"] / run if run else 1.0
-    cells = (
-        package,
-        counts.total(),
-        f"{counts['noticed']} ({share:.1%})" if run else "–",
-        counts["survived"],
-        counts["without a test"],
-        counts["left to run"],
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="once more those that were not noticed, with the tests that they have not met first",
     )
-    sys.stdout.write(f"| {' | '.join(map(str, cells))} |\n")
-    return share
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("tests", nargs="*", help="arguments of pytest; none: only the table")
+    arguments = parser.parse_args()
+    every = [each for each in mutants() if fnmatch.fnmatch(each.name, arguments.only)]
+    if arguments.tests:
+        known = _results(every)
+        left = [
+            each
+            for each in sorted(every, key=lambda each: hashlib.sha256(each.name.encode()).digest())
+            if each.name not in known
+            or (arguments.again and known[each.name]["outcome"] != NOTICED)
+        ]
+        FOUND.parent.mkdir(exist_ok=True)
+        options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "timeout=0"]
+        options += arguments.tests
+        plugin = Mutation(left, FOUND, seconds=arguments.seconds, jobs=arguments.jobs, known=known)
+        if code := pytest.main(options, plugins=[plugin]):
+            return int(code)
+    return _table(every, _results(every))
+
+
+def _results(every: list[Mutant]) -> dict[str, dict[str, Any]]:
+    """The last result of each mutant whose function is still the one that was changed."""
+    if not FOUND.exists():
+        return {}
+    source = {each.name: each.source for each in every}
+    lines = map(json.loads, FOUND.read_text().splitlines())
+    return {each["mutant"]: each for each in lines if each["source"] == source.get(each["mutant"])}
+
+
+def _table(every: list[Mutant], results: dict[str, dict[str, Any]]) -> int:
+    packages: dict[str, Counter[str]] = defaultdict(Counter)
+    for mutant in every:
+        package = mutant.path.rpartition("/")[0]
+        packages[package]["mutants"] += 1
+        if (result := results.get(mutant.name)) is None:
+            continue
+        packages[package][result["outcome"]] += 1
+        if result["outcome"] != NOTICED:
+            change = "\n    ".join(mutant.change.splitlines())
+            sys.stdout.write(f"{result['outcome']}: {mutant.name}, {result['at']}\n    {change}\n")
+    sys.stdout.write(f"\n| package | mutants | {' | '.join(OUTCOMES)} | share noticed |\n")
+    sys.stdout.write(f"|{'---|' * (len(OUTCOMES) + 3)}\n")
+    packages["all"] = sum(packages.values(), Counter())
+    enough = True
+    for package, counts in packages.items():
+        played = sum(counts[each] for each in OUTCOMES)
+        share = counts[NOTICED] / played if played else 1.0
+        enough = enough and share >= WANTED
+        cells = (package, counts["mutants"], *(counts[each] for each in OUTCOMES), f"{share:.1%}")
+        sys.stdout.write(f"| {' | '.join(map(str, cells))} |\n")
+    return int(not enough)
 
 
 sys.exit(main())
