@@ -278,7 +278,7 @@ class Metrics:
         )
 
     def _declare_shoots(self) -> None:
-        """Declares the families that are computed from the shoots at each scrape (`app.prober.gauges`)."""
+        """Declares the families that are computed from the shoots at each scrape (`app.prober.status`)."""
         self.shoot_state = Family(
             "dwd_shoot_state",
             FamilyKind.GAUGE,

@@ -14,9 +14,8 @@ from app.prober.registry import ShootRegistry
 from app.prober.rules import lifecycle, scaling
 from app.prober.rules.lifecycle import ProbedShoot
 from app.prober.runner import listed
-from app.prober.scaling.manual import ScaleRequests
+from app.prober.scaling.manual import Releases, ScaleRequests
 from app.prober.scaling.operations import Dependents, ManualScaling
-from app.prober.scaling.releases import Releases
 
 
 class KeyQueue:

@@ -16,8 +16,7 @@ from app.core.model.probing import ProbeResult
 from app.core.model.scaling_runs import StepResult, Trigger
 from app.core.model.weeding import DeletionResult, WeederPolicy
 from app.core.model.workloads import Direction, ResourceRef
-from app.core.overrides.cache import OverrideCache
-from app.core.overrides.gauges import OverrideGauges
+from app.core.overrides.cache import OverrideCache, OverrideGauges
 from app.core.overrides.reconciler import OverrideReconciler
 from app.core.overrides.service import OverrideService
 from app.core.ports import Watched
@@ -27,8 +26,7 @@ from app.core.reporting.metering import EndpointMetering, Metering
 from app.prober.controller import Prober
 from app.prober.endpoints.worker import EndpointResultView
 from app.prober.environment import RUNS_TOGETHER, TOGETHER, EndpointAdapters, ProberEnvironment
-from app.prober.gauges import ShootSeries, StateCounts
-from app.prober.status import ShootStatus, ShootSummary
+from app.prober.status import ShootSeries, ShootStatus, ShootSummary, StateCounts
 from app.service.parts import Cluster, Configured, Core, ProberAdapters, WeederAdapters
 from app.service.selfview import MeltdownScan
 from app.weeder.controller import WeederRunner
@@ -144,7 +142,7 @@ def succeeded(views: Iterable[EndpointResultView]) -> dict[str, bool]:
 # Here are the counters whose labels come from the configuration. Other modules initialise their own: the connections
 # throttled requests and limits, the shoots' connector refused kubeconfigs, the API decisions about callers and the
 # stream of events, their meter the runs of endpoint probes; counters for each shoot come into being at a scrape
-# (`app.prober.gauges`).
+# (`app.prober.status`).
 
 
 def begin_prober(metrics: Metrics, policy: ProberPolicy, *, dry_run: bool) -> None:

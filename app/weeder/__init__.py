@@ -2,7 +2,6 @@
 
 Their controllers make new ones, which start without a back-off. `rules` decides, as pure functions. `controller`
 follows the readiness of services, and `recovery` keeps at most one recovery for each. A recovery watches pods, queues
-those that are to be deleted, waits for a turn of the shared budget (`rate_limiter`), and deletes them; `deletions` has
-its queue, and its log of what became of each pod, and why. `messages` makes the notices, `selector_check` warns of
-selectors that match nothing, and `environment` has what all recoveries share.
+those that are to be deleted, waits for a turn of the shared rate, and deletes them; `deletions` has its queue, and its
+log of what became of each pod, and why. `messages` makes the notices, and `environment` has what all recoveries share.
 """

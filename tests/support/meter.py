@@ -11,7 +11,7 @@ from app.core.model.scaling_runs import Trigger
 from app.core.model.workloads import Direction, ResourceRef
 from app.core.reporting.metering import Metering
 from app.core.reporting.notices import ScalingRunBegan, ScalingRunEnded
-from app.prober.gauges import ShootSeries, StateCounts
+from app.prober.status import ShootSeries, StateCounts
 from tests.support.notices import A_PROBE, SCALED_DOWN
 
 NS = "shoot--a"

@@ -1,4 +1,4 @@
-"""Counters and histograms that are made from notices; `app.prober.gauges` has what is computed at each scrape."""
+"""Counters and histograms that are made from notices; `app.prober.status` has what is computed at each scrape."""
 
 import collections
 from collections.abc import Container

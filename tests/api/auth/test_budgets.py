@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from app.api.auth.budgets import MOST_WAITING, PATIENCE, FairBudget, Reputation
+from app.api.auth.reviews import MOST_WAITING, PATIENCE, FairBudget, Reputation
 from app.api.limits import Allowance
 from app.core.clock import Clock
 from app.core.errors import Throttled

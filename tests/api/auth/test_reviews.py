@@ -9,8 +9,7 @@ from functools import partial
 
 import pytest
 
-from app.api.auth.budgets import Reputation
-from app.api.auth.reviews import REST, ReviewService, Trust
+from app.api.auth.reviews import REST, Reputation, ReviewService, Trust
 from app.api.problems import Problem
 from app.core import errors
 from app.core.clock import Clock
