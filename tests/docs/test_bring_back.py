@@ -20,6 +20,11 @@ case "$1 $2" in
 "operations -o") cat "operations.$(grep -c '^operations' calls)" 2>/dev/null || echo '{"items": []}' ;;
 "resume shoot--a--gone") exit 4 ;;
 "scale up") [ "$3" != shoot--a--slow ] || sleep 2
+  [ "$3" != shoot--a--meets ] || for turn in {1..101}; do
+    [ "$(grep -c '^scale' calls)" = 1 ] || break
+    [ "$turn" != 101 ] || exit 1
+    sleep 0.1
+  done
   [ "$3" != shoot--a--refused ] || [[ "$*" = *--force* ]] || { echo "leases say down" >&2; exit 3; } ;;
 esac
 """
@@ -63,10 +68,17 @@ def test_it_pauses_first_and_scales_up_each_protected_shoot(tmp_path):
     code, _, calls = run(tmp_path, "--reason", "we stop it", before=before)
     assert code == 0
     assert calls[0] == "pause --all --scope scaleDown --reason we stop it"
-    assert [each for each in calls if each.startswith("scale")] == [
+    assert sorted(each for each in calls if each.startswith("scale")) == [
         "scale up shoot--a--one --reason we stop it",
         "scale up shoot--a--two --reason we stop it",
     ]
+
+
+def test_shoots_do_not_wait_for_each_other(tmp_path):
+    before = shoots("shoot--a--meets", *(f"shoot--b--{number}" for number in range(19)))
+    code, said, calls = run(tmp_path, "--reason", "x", before=before)
+    assert (code, said) == (0, "")
+    assert len({each for each in calls if each.startswith("scale")}) == 20
 
 
 def test_it_waits_until_no_scaling_run_is_under_way_however_long_it_took_to_begin_them(tmp_path):
