@@ -286,7 +286,7 @@ async def test_before_a_new_leader_has_read_the_overrides_it_forgets_no_run_and_
             lambda: following.scale(UP, force=True),
             lambda: scaling_runs.cancel(began.id, by="bob"),
         ):
-            with pytest.raises(errors.NotKnownYet):
+            with pytest.raises(errors.NotKnownYet, match=r"^the overrides have not been read yet"):
                 await act()
         with pytest.raises(errors.NotKnownYet):
             scaling_runs.operation(began.id)

@@ -15,7 +15,8 @@ async def test_nothing_is_written_and_what_it_would_have_written_is_told_once(la
     assert not harness.writes()
     told = harness.told("ScalingRehearsed")
     assert sorted(n.resource for n in told) == sorted([KCM, MCM, CA])
-    assert {(n.result, n.after) for n in told} == {("dry-run", 0)}
+    why = "nothing is written in a dry run"
+    assert {(n.result, n.after, n.message.split(": ")[-1]) for n in told} == {("dry-run", 0, why)}
     assert not any(n.event for n in told)
 
 

@@ -90,7 +90,7 @@ async def test_another_manual_run_forbids_it_and_is_named(slow):
     first = await slow.scale(DOWN)
     with pytest.raises(errors.RunInProgress) as refusal:
         await slow.scale(UP)
-    assert refusal.value.operation == first.id
+    assert (refusal.value.operation, f" for {SHOOT};" in str(refusal.value)) == (first.id, True)
     assert slow.operation(first.id).running
 
 
@@ -146,7 +146,7 @@ async def test_resources_that_changed_since_the_caller_saw_them_forbid_it(operat
     plan = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
     operator.world.patch(SHOOT, KCM, {"spec": {"replicas": 2}})
     begin = operator.prober.scaling_runs.begin
-    with pytest.raises(errors.VersionChanged):
+    with pytest.raises(errors.VersionChanged, match=r"^the resources are not what If-Match names"):
         await begin(SHOOT, operator.spec(DOWN), if_match=plan.etag)
     assert not operator.objects()
     fresh = await operator.prober.scaling_runs.plan(SHOOT, operator.spec(DOWN))
@@ -177,6 +177,7 @@ async def test_a_plan_says_what_would_be_done_and_writes_nothing(slow):
         (each.resource, each.level, each.action, each.initial_delay) for each in plan.steps
     ] == [(MCM, 0, "Write", 0), (CA, 0, "Write", 0), (KCM, 1, "Write", 60)]
     assert all(each.etag for each in plan.steps)
+    assert (plan.namespace, plan.direction) == (SHOOT, DOWN)
     await slow.run(30)
     assert not slow.writes()
     assert not slow.objects()

@@ -64,6 +64,9 @@ async def test_a_missing_optional_dependent_and_a_slow_seed_hold_up_no_level_for
     assert harness.writes(KCM)[0].at - harness.writes(MCM)[0].at == pytest.approx(1.0, abs=0.05)
 
 
+MISSING = "it does not exist and is not optional"
+
+
 @pytest.mark.parametrize(("policy", "kcm"), [(OnFailure.CONTINUE, 0), (OnFailure.STOP, 1)])
 async def test_a_missing_required_dependent_fails_and_only_stop_keeps_later_levels_up(
     lab, policy, kcm
@@ -72,7 +75,8 @@ async def test_a_missing_required_dependent_fails_and_only_stop_keeps_later_leve
     harness = await lab.healthy(shoot={"replicas": replicas}, on_scale_down_failure=policy)
     with harness.faults.path_cut(SHOOT):
         await harness.run(60)
-        assert harness.told("ScalingFailed")[0].resource == MCM
+        (failed, *_) = harness.told("ScalingFailed")
+        assert (failed.resource, failed.message.split(": ")[-1]) == (MCM, MISSING)
         assert harness.world.replicas(SHOOT, CA) == 0, "it is of the same level"
         assert harness.world.replicas(SHOOT, KCM) == kcm
 

@@ -28,6 +28,7 @@ async def test_a_resource_that_does_not_get_ready_stops_the_run_at_its_timeout(h
         await harness.until(lambda: ups(harness, KCM))
         await harness.until(lambda: harness.told("ScalingFailed"), within=40)
         assert harness.now - ups(harness, KCM)[0].at == pytest.approx(30.0, abs=0.5)
+        assert "no pod was ready after 30s" in harness.told("ScalingFailed")[0].message
         await harness.run(120)
         assert harness.replicas() == (1, 0, 0)
         assert not ups(harness, MCM)

@@ -12,11 +12,12 @@ from app.core.model.probing import VerdictReason
 from app.core.model.scaling_runs import OperationPhase
 from app.core.model.workloads import ResourceRef
 from app.prober.scaling.manual import ShootScaleRequests
+from app.prober.scaling.resource import ResourceRun
 from app.prober.scaling.run import ScalingRun
 from app.simulation.traffic import Trouble
 from tests.prober.people import REQUEST, Operator, newer_version, with_operator
 from tests.support.doubles import SetLeadership
-from tests.support.harness import KCM, MCM, SHOOT, SLOW_KCM, changed
+from tests.support.harness import CA, KCM, MCM, SHOOT, SLOW_KCM, changed
 
 SOON_KCM = changed(KCM, scale_down=ScalePolicy(1, initial_delay=4.0))
 OUTSIDE = "kube-system"
@@ -348,3 +349,18 @@ async def test_an_unexpected_error_of_a_run_ends_it_and_its_request(operator, mo
     assert "RuntimeError" in ended.message
     assert [each for each in lines if each["event"] == "scaling run failed"]
     await operator.until(lambda: operator.replicas() == (1, 1, 1), within=300)
+
+
+async def test_an_unexpected_error_of_one_resource_fails_its_step_alone(operator, monkeypatch):
+    scale = ResourceRun._scale
+
+    async def fails(run):
+        if run.ref == MCM:
+            raise RuntimeError("a defect")
+        await scale(run)
+
+    monkeypatch.setattr(ResourceRun, "_scale", fails)
+    with capture_logs():
+        ended = await operator.ended(operator.request("Down"), within=60)
+    why = {each.resource.name: each.message for each in ended.steps}
+    assert why == {MCM.name: "an unexpected error, see the log", CA.name: "", KCM.name: ""}

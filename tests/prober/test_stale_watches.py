@@ -117,6 +117,7 @@ async def test_a_stale_watch_of_dependents_is_never_needed(lab):
     ("watch", "how"),
     [
         *(("clusters", how) for how in ("hibernated", "deleted", "migrating", "cluster_gone")),
+        ("clusters", "cluster_gone, and made again"),
         ("secrets", "kubeconfig_absent"),
     ],
 )
@@ -124,17 +125,10 @@ async def test_what_ends_probing_or_makes_it_impossible_counts_though_the_watch_
     lab, watch, how
 ):
     harness = await stale(lab, watch)
-    getattr(harness.faults, how)(SHOOT)
     with harness.faults.path_cut(SHOOT):
-        await harness.run(90)
-        assert not harness.writes()
-        assert harness.reason() is VerdictReason.SEED_STALE
-
-
-async def test_so_does_a_cluster_that_was_deleted_and_made_again(lab):
-    harness = await stale(lab, "clusters")
-    harness.faults.cluster_gone(SHOOT).lift()
-    with harness.faults.path_cut(SHOOT):
+        fault = getattr(harness.faults, how.partition(",")[0])(SHOOT)
+        if "," in how:
+            fault.lift()
         await harness.run(90)
         assert not harness.writes()
         assert harness.reason() is VerdictReason.SEED_STALE
