@@ -195,7 +195,9 @@ class Mutation:
                     "met": [self._ids[each] for each in met] if outcome == STOPPED else [],
                     "seconds": round(time.process_time() - begun, 2),
                 }
-                (directory / "result").write_text(json.dumps(result))
+                # Whole or not at all: memory, or another signal, may end it in the middle.
+                (directory / "writing").write_text(json.dumps(result))
+                (directory / "writing").rename(directory / "result")
                 os._exit(0)
 
             # A loop that never ends takes no virtual time, only CPU; what waits for ever in real time takes neither.
