@@ -231,7 +231,7 @@ def streaks(attempts: list[Attempt]) -> Iterator[tuple[Attempt, int]]:
 
 
 class LinedHandlers:
-    """Runs endpoint probes in the world, for a process (`endpoint_ports.Handlers`): who stands still waits for them."""
+    """Runs endpoint probes in the world, for a process (`ports.Handlers`): who stands still waits for them."""
 
     def __init__(self, handlers: Handlers, machine: Machine, world: Machine, told: Told) -> None:
         self._handlers, self._machine, self._world, self._told = handlers, machine, world, told

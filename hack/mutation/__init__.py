@@ -1,1 +1,1 @@
-"""Reports of mutation runs."""
+"""Mutation runs: small changes of the program, and whether a test notices them."""

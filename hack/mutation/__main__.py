@@ -5,9 +5,11 @@ each result at once, so that it goes on where it was stopped; and prints the sha
 """
 
 import argparse
+import contextlib
 import fnmatch
 import hashlib
 import json
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -16,11 +18,12 @@ from typing import Any, Final
 import pytest
 
 from hack.mutation.mutants import Mutant, mutants
-from hack.mutation.session import NOTICED, STOPPED, SURVIVED, UNREACHED, Mutation
+from hack.mutation.session import BROKEN, NOTICED, STOPPED, SURVIVED, UNREACHED, Mutation
 
 FOUND: Final = Path("build/mutation-found.jsonl")
+_COMMIT: Final = ("git", "rev-parse", "--short", "HEAD")
 WANTED: Final = 0.9
-OUTCOMES: Final = (NOTICED, SURVIVED, UNREACHED, STOPPED)
+OUTCOMES: Final = (NOTICED, SURVIVED, UNREACHED, STOPPED, BROKEN)
 
 
 def main() -> int:
@@ -40,17 +43,19 @@ def main() -> int:
     arguments = parser.parse_args()
     every = [each for each in mutants() if fnmatch.fnmatch(each.name, arguments.only)]
     if arguments.tests:
-        known = _results(every)
-        left = [
-            each
-            for each in sorted(every, key=lambda each: hashlib.sha256(each.name.encode()).digest())
-            if each.name not in known
-            or (arguments.again and known[each.name]["outcome"] != NOTICED)
-        ]
         FOUND.parent.mkdir(exist_ok=True)
         options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "timeout=0"]
         options += arguments.tests
-        plugin = Mutation(left, FOUND, seconds=arguments.seconds, jobs=arguments.jobs, known=known)
+        plugin = Mutation(
+            # Whatever has been played is a fair sample.
+            sorted(every, key=lambda each: hashlib.sha256(each.name.encode()).digest()),
+            FOUND,
+            seconds=arguments.seconds,
+            jobs=arguments.jobs,
+            known=_results(every),
+            again=arguments.again,
+            commit=subprocess.check_output(_COMMIT, text=True).strip(),  # noqa: S603 - git
+        )
         if code := pytest.main(options, plugins=[plugin]):
             return int(code)
     return _table(every, _results(every))
@@ -61,8 +66,13 @@ def _results(every: list[Mutant]) -> dict[str, dict[str, Any]]:
     if not FOUND.exists():
         return {}
     source = {each.name: each.source for each in every}
-    lines = map(json.loads, FOUND.read_text().splitlines())
-    return {each["mutant"]: each for each in lines if each["source"] == source.get(each["mutant"])}
+    found = {}
+    for line in FOUND.read_text().splitlines():
+        with contextlib.suppress(json.JSONDecodeError):  # the last one, of a run that was killed
+            result = json.loads(line)
+            if result["source"] == source.get(result["mutant"]):
+                found[result["mutant"]] = result
+    return found
 
 
 def _table(every: list[Mutant], results: dict[str, dict[str, Any]]) -> int:
@@ -78,14 +88,16 @@ def _table(every: list[Mutant], results: dict[str, dict[str, Any]]) -> int:
             sys.stdout.write(f"{result['outcome']}: {mutant.name}, {result['at']}\n    {change}\n")
     sys.stdout.write(f"\n| package | mutants | {' | '.join(OUTCOMES)} | share noticed |\n")
     sys.stdout.write(f"|{'---|' * (len(OUTCOMES) + 3)}\n")
+    commits = sorted({each["commit"] for each in results.values()})
     packages["all"] = sum(packages.values(), Counter())
     enough = True
     for package, counts in packages.items():
         played = sum(counts[each] for each in OUTCOMES)
-        share = counts[NOTICED] / played if played else 1.0
+        share = counts[NOTICED] / played if played else 0.0
         enough = enough and share >= WANTED
         cells = (package, counts["mutants"], *(counts[each] for each in OUTCOMES), f"{share:.1%}")
         sys.stdout.write(f"| {' | '.join(map(str, cells))} |\n")
+    sys.stdout.write(f"\nplayed at {', '.join(commits) or 'no commit'}\n")
     return int(not enough)
 
 

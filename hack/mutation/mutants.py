@@ -18,6 +18,8 @@ from mutmut.configuration import config
 from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.utils.format_utils import parse_mutant_key
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -58,7 +60,10 @@ class Mutant:
         function: FunctionType = inspect.unwrap(getattr(found, "__func__", found))
         own = function.__code__
         function.__code__ = self.code.replace(
-            co_name=own.co_name, co_qualname=own.co_qualname, co_freevars=own.co_freevars
+            co_name=own.co_name,
+            co_qualname=own.co_qualname,
+            co_firstlineno=own.co_firstlineno,
+            co_freevars=own.co_freevars,
         )
         if self.defaults is not None:
             function.__defaults__, function.__kwdefaults__ = _evaluated(self.defaults, module)
@@ -92,14 +97,7 @@ def _of(path: Path) -> Iterator[Mutant]:
             ]
             for node in (before, after)
         )
-        changed, shown = set(), []
-        for tag, start, end, other_start, other_end in difflib.SequenceMatcher(
-            None, was, now, autojunk=False
-        ).get_opcodes():
-            if tag != "equal":
-                changed |= set(range(start, max(end, start + 1)))
-                shown += [f"- {each.strip()}" for each in was[start:end]]
-                shown += [f"+ {each.strip()}" for each in now[other_start:other_end]]
+        changed, shown = _difference(was, now)
         function = own[key]
         yield Mutant(
             name=f"{module}.{name}",
@@ -109,11 +107,23 @@ def _of(path: Path) -> Iterator[Mutant]:
                 for offset in changed
                 for line in _statement(function, function.lineno + offset)
             ),
-            change="\n".join(shown),
+            change=shown,
             source=hashlib.sha256(ast.dump(function).encode()).hexdigest()[:12],
             code=codes[name],
             defaults=after.args if _defaults(after) != _defaults(before) else None,
         )
+
+
+def _difference(was: list[str], now: list[str]) -> tuple[set[int], str]:
+    """The offsets of the lines of `was` that are others in `now`, and both as people read them."""
+    changed, shown = set[int](), []
+    matcher = difflib.SequenceMatcher(None, was, now, autojunk=False)
+    for tag, start, end, now_start, now_end in matcher.get_opcodes():
+        if tag != "equal":
+            changed |= set(range(start, max(end, start + 1)))
+            shown += [f"- {each.strip()}" for each in was[start:end]]
+            shown += [f"+ {each.strip()}" for each in now[now_start:now_end]]
+    return changed, "\n".join(shown)
 
 
 def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:
@@ -125,16 +135,16 @@ def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:
                 yield from _codes(each)
 
 
-def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def _functions(tree: ast.Module) -> Iterator[Function]:
     for node in tree.body:
         for each in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield each
 
 
-def _keyed(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+def _keyed(tree: ast.Module) -> Iterator[tuple[str, Function]]:
     for node in tree.body:
-        prefix, body = ("x_", [node])
+        prefix, body = "x_", [node]
         if isinstance(node, ast.ClassDef):
             prefix, body = f"xǁ{node.name}ǁ", node.body
         for each in body:
@@ -142,23 +152,26 @@ def _keyed(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncF
                 yield f"{prefix}{each.name}", each
 
 
-def _statement(function: ast.AST, line: int) -> range:
-    """The lines of the smallest statement there; of one with a block, those before the block."""
-    found = function
+def _statement(function: Function, line: int) -> range:
+    """The lines of the smallest statement there; of one with a block, those before the block.
+
+    Of `match` and `try` it is the line alone: that of a case, or of an exception, is passed only where it is tried.
+    """
+    found: ast.stmt = function
     for node in ast.walk(function):  # outer ones first
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line):
             found = node
     if found is function:  # a default, which tests that call it notice
-        return range(function.lineno, function.end_lineno + 1)
+        return range(function.lineno, (function.end_lineno or line) + 1)
     body = getattr(found, "body", None)
     if isinstance(found, ast.Match | ast.Try):
         return range(line, line + 1)
     if body is not None:
         return range(found.lineno, max(body[0].lineno, line + 1))
-    return range(found.lineno, found.end_lineno + 1)
+    return range(found.lineno, (found.end_lineno or line) + 1)
 
 
-def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+def _defaults(node: Function) -> list[str]:
     return [
         ast.dump(each) if each else "" for each in (*node.args.defaults, *node.args.kw_defaults)
     ]

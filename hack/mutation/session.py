@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ SURVIVED: Final = "survived"
 UNREACHED: Final = "no test"
 STOPPED: Final = "stopped"
 """Its seconds were over before all of its tests had run."""
+BROKEN: Final = "broken"
+"""pytest, or this module, has failed; that says nothing of it."""
 
 MEMORY: Final = 4 << 30
 """Bytes that a mutant may take: one that fills a list for ever is noticed, not the machine's end."""
@@ -46,13 +49,27 @@ class Mutation:
         seconds: float,
         jobs: int,
         known: dict[str, Any],
+        again: bool,
+        commit: str,
     ) -> None:
-        """`known` are earlier results by mutant: tests that it has met already come last."""
+        """Plays what has no result among `known`, or none that still says something.
+
+        Args:
+            mutants: all of them.
+            found: the file to which results are added.
+            seconds: of CPU for the tests of one.
+            jobs: how many are played at a time.
+            known: earlier results by mutant.
+            again: play those that were not noticed, too, with the tests that they have not met first.
+            commit: what each result is of.
+        """
         self._mutants = mutants
         self._found = found
         self._seconds = seconds
         self._jobs = jobs
         self._known = known
+        self._again = again
+        self._commit = commit
         self._failed = ""
         self._ids: list[str] = []
         self._usual: dict[int, float] = {}  # seconds of CPU, by test
@@ -76,10 +93,13 @@ class Mutation:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise session.Interrupted("not all tests could be collected")
         self._ids = [item.nodeid for item in session.items]
+        left = [each for each in self._mutants if self._is_left(each)]
         self._run_unchanged(session)
         running: dict[int, tuple[Mutant, Path]] = {}
-        for played, mutant in enumerate(self._mutants):
+        for played, mutant in enumerate(left):
             tests = self._likeliest_first(mutant)
             if not tests:
                 self._keep(mutant, UNREACHED)
@@ -92,10 +112,18 @@ class Mutation:
             while len(running) >= self._jobs:
                 self._collect(running)
             if played % 100 == 0:
-                sys.stderr.write(f"{played} of {len(self._mutants)}\n")
+                sys.stderr.write(f"{played} of {len(left)}\n")
         while running:
             self._collect(running)
         return True
+
+    def _is_left(self, mutant: Mutant) -> bool:
+        result = self._known.get(mutant.name)
+        if result is None:
+            return True
+        if result["outcome"] != NOTICED:
+            return self._again
+        return "::" in result["by"] and result["by"] not in self._ids  # that test is gone
 
     def _run_unchanged(self, session: pytest.Session) -> None:
         """All tests, shared out by modules among `jobs` forks."""
@@ -132,10 +160,10 @@ class Mutation:
         )
         usual: dict[int, float] = {}
         tracer.start()
-        for test, following in itertools.zip_longest(part, part[1:]):
+        for test in part:
             tracer.switch_context(str(test))
             begun = time.process_time()
-            if self._passes(session, test, following):
+            if self._passes(session, test):
                 usual[test] = time.process_time() - begun
             else:
                 sys.stderr.write(f"fails unchanged, and is left out: {self._ids[test]}\n")
@@ -150,13 +178,11 @@ class Mutation:
         }
         to.write_bytes(pickle.dumps((usual, passing)))
 
-    def _passes(self, session: pytest.Session, test: int, following: int | None = None) -> bool:
-        """Runs one test; fixtures that it shares with the following one stay."""
+    def _passes(self, session: pytest.Session, test: int) -> bool:
+        """Runs one test by itself: no fixture stays for the next one."""
         self._failed = ""
         item = session.items[test]
-        item.config.hook.pytest_runtest_protocol(
-            item=item, nextitem=None if following is None else session.items[following]
-        )
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
         return not self._failed
 
     def _likeliest_first(self, mutant: Mutant) -> list[int]:
@@ -186,13 +212,15 @@ class Mutation:
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             begun, number = time.process_time(), 0
 
-            def says(outcome: str) -> NoReturn:
-                met = tests[:number]
+            def says(outcome: str, *, hung: bool = False) -> NoReturn:
+                before = self._known.get(mutant.name, {}).get("met", [])
+                met = {*before, *(self._ids[each] for each in tests[:number])}
                 result = {
                     "outcome": outcome,
                     "by": tests[number] if outcome == NOTICED else None,
+                    "hung": hung,
                     "tests": len(tests),
-                    "met": [self._ids[each] for each in met] if outcome == STOPPED else [],
+                    "met": sorted(met) if outcome == STOPPED else [],
                     "seconds": round(time.process_time() - begun, 2),
                 }
                 # Whole or not at all: memory, or another signal, may end it in the middle.
@@ -201,10 +229,9 @@ class Mutation:
                 os._exit(0)
 
             # A loop that never ends takes no virtual time, only CPU; what waits for ever in real time takes neither.
-            signal.signal(signal.SIGPROF, lambda *_: says(NOTICED))
-            signal.signal(signal.SIGALRM, lambda *_: says(NOTICED))
+            signal.signal(signal.SIGPROF, lambda *_: says(NOTICED, hung=True))
+            signal.signal(signal.SIGALRM, lambda *_: says(NOTICED, hung=True))
             mutant.install()
-            (directory / "installed").touch()
             for test in tests:
                 if time.process_time() - begun > self._seconds:
                     says(STOPPED)
@@ -218,10 +245,12 @@ class Mutation:
     def _collect(self, running: dict[int, tuple[Mutant, Path]]) -> None:
         """Waits for one that has ended."""
         pid, status = os.wait()
+        if pid not in running:
+            return
         mutant, directory = running.pop(pid)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)  # what a test has left
-        written = directory / "result"
+        written, failure = directory / "result", directory / "failure"
         if written.exists():
             result = json.loads(written.read_text())
             if (by := result["by"]) is not None:
@@ -229,16 +258,17 @@ class Mutation:
                 self._killers[mutant.path][by] += 1
                 result["by"] = self._ids[by]
             self._keep(mutant, result.pop("outcome"), **result)
-        elif (directory / "installed").exists():  # it hung, took too much, or ended the process
+        elif failure.exists():
+            self._keep(mutant, BROKEN, failure=failure.read_text())
+        else:  # it took too much memory, or ended the process
             self._keep(mutant, NOTICED, by=f"the end of its process ({status})")
-        else:
-            sys.exit(f"{mutant.name} cannot be played")
         shutil.rmtree(directory, ignore_errors=True)
 
     def _keep(self, mutant: Mutant, outcome: str, **more: object) -> None:
         line = {
             "mutant": mutant.name,
             "source": mutant.source,
+            "commit": self._commit,
             "outcome": outcome,
             "at": f"{mutant.path}:{min(mutant.lines)}",
             "change": mutant.change,
@@ -262,5 +292,8 @@ def _child(session: pytest.Session, directory: Path) -> Iterator[None]:
         session.config._tmp_path_factory._basetemp = directory  # type: ignore[attr-defined]  # noqa: SLF001 - each fork would clear the others'
         yield
         code = 0
+    except BaseException:
+        (directory / "failure").write_text(traceback.format_exc())
+        raise
     finally:
         os._exit(code)

@@ -405,7 +405,7 @@ class Budget(StrEnum):
     """No limit: renewing our own Lease goes before everything."""
     PACED = "paced"
     """No limit here: the caller has a budget of its own (the weeder, Events, exec probes, and reviews,
-    `app.api.auth.budgets`)."""
+    `app.api.auth.reviews`)."""
 
     @classmethod
     def of(cls, *, urgent: bool, spare: bool = False) -> "Budget":
