@@ -1,7 +1,7 @@
 """What tests of the contract have in common, whichever cluster stands behind them.
 
 A test acts on two sides of one API server: it arranges as an administrator (`create`, `patch`, `delete`, faults), and
-it looks through the ports of `app.core.ports`, as the prober does.
+it looks through the adapters of `app.core.kube`, as the prober does.
 """
 
 import asyncio

@@ -9,12 +9,22 @@ import time
 
 from tests.e2e.objects import CA, KCM, MCM
 from tests.e2e.parallel import scenario
-from tests.e2e.program import config, dependent, quick
+from tests.e2e.program import Program, config, dependent, quick
 from tests.e2e.stage import Stage
 
 FROZEN = 90.0
 LIMIT = FROZEN + 180
 WITHOUT_ELECTION = {"enable_leader_election": "false"}
+
+
+async def frozen_into_an_outage(stage: Stage, prober: Program) -> float:
+    """The nodes are cut off 30 s before it is woken; when that was."""
+    prober.child.pause()
+    await asyncio.sleep(FROZEN - 30)
+    stage.shoot.kubelets.path.cut()
+    await asyncio.sleep(30)
+    prober.child.resume()
+    return time.time()
 
 
 @scenario(limit=LIMIT)
@@ -25,12 +35,7 @@ async def test_a_frozen_leader_ends_when_it_is_woken_and_writes_nothing(stage: S
     """
     await stage.shoot.build(grace=16, duration=16)
     prober = await stage.healthy(quick())
-    prober.child.pause()
-    await asyncio.sleep(FROZEN - 30)
-    stage.shoot.kubelets.path.cut()
-    await asyncio.sleep(30)
-    woken = time.time()
-    prober.child.resume()
+    woken = await frozen_into_an_outage(stage, prober)
     assert await prober.child.ended(within=5) == 1
     stage.figure(f"frozen for {FROZEN:g} s, leading: ended {time.time() - woken:.1f} s after")
     stage.assert_nothing_was_scaled()
@@ -52,12 +57,7 @@ async def test_after_a_freeze_the_ages_of_the_leases_count_from_the_first_probe(
     await stage.shoot.build(grace=16, duration=16)
     prober = await stage.healthy(quick(), **WITHOUT_ELECTION)
     await asyncio.sleep(8)
-    prober.child.pause()
-    await asyncio.sleep(FROZEN - 30)
-    stage.shoot.kubelets.path.cut()
-    await asyncio.sleep(30)
-    woken = time.time()
-    prober.child.resume()
+    woken = await frozen_into_an_outage(stage, prober)
     await stage.until_down(within=30)
     first = stage.writes()[0].at - woken
     stage.figure(f"frozen for {FROZEN:g} s into an outage: first write {first:.1f} s after")

@@ -1,6 +1,7 @@
 """A shoot whose nodes are kwok's.
 
 Where kwok stops, all Leases expire. The real kube-controller-manager runs beside it and must not get to mark a node.
+Kubeconfigs of kubectl and kubeadm are those of `tests/contract/test_kubectl.py`.
 """
 
 import asyncio

@@ -197,23 +197,16 @@ async def test_a_standby_that_rests_forgets_no_absence_of_the_storage(lab, rest)
     cut.lift()
 
 
-async def test_what_grew_old_while_a_standby_rested_has_to_be_watched(lab):
+@pytest.mark.parametrize(("cut_for", "rest", "after"), [(12, 45, 14), (25, 3, 0)])
+async def test_what_grew_old_while_a_standby_rested_has_to_be_watched_but_not_after_a_moment(
+    lab, cut_for, rest, after
+):
     world, leadership, standby = await probing_standby(lab)
     with world.faults.path_cut(SHOOT):
-        await standby.run(12)
+        await standby.run(cut_for)
         leadership.become(leading=False, may_probe=False)
-        await standby.run(45)
-        await leads_and_protects(world, leadership, standby, after=14, within=8)
-
-
-async def test_a_standby_that_rests_for_a_moment_forgets_nothing(lab):
-    world, leadership, standby = await probing_standby(lab)
-    with world.faults.path_cut(SHOOT):
-        await standby.run(25)
-        leadership.become(leading=False, may_probe=False)
-        await standby.run(3)
-        leadership.become(leading=True)
-        await standby.until(lambda: world.replicas(SHOOT, KCM) == 0, within=8)
+        await standby.run(rest)
+        await leads_and_protects(world, leadership, standby, after=after, within=8)
 
 
 async def test_a_standby_counts_no_protection_that_the_leader_began(lab):

@@ -183,6 +183,19 @@ class Plain:
         return (await self.client.call(request, bytes, None)).value
 
 
+async def test_a_web_socket_is_opened_over_it_as_over_any_connection():
+    async def answer(request):
+        response = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
+        await response.prepare(request)
+        await response.send_bytes(b"said")
+        return response
+
+    made, request = Plain(answer), ApiRequest(RequestedRight("create", "pods/exec"), "/", 60.0)
+    async with made.client.socket(request, None, ("v5.channel.k8s.io",)) as opened:
+        assert (await opened.receive()).data == b"said"
+    await made.pool.close()
+
+
 async def test_a_server_that_streams_waits_for_a_client_that_does_not_read():
     written: list[int] = []
 
