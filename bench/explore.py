@@ -2,9 +2,9 @@
 
 Each world is made from its kind, its seed and its number. The prober's have 1 to 5 shoots on virtual time, 30
 simulated minutes of everything that can go wrong, drawn by chance, then quiet. The weeder's have 3 to 12 control
-planes, and 10 such minutes. Every third has two or three instances of the watchdog. Beside them a process is killed, or stopped for
-a while, at every boundary of every request of a scaling run and of a recovery, in turn. A violation is printed with
-the command that replays just that; docs/exploration.md has the rest.
+planes, and 10 such minutes. Every third has two or three instances of the watchdog. Beside them a process is killed,
+or stopped for a while, at every boundary of every request of a scaling run and of a recovery, in turn. A violation is
+printed with the command that replays just that; docs/exploration.md has the rest.
 """
 
 import argparse
