@@ -133,7 +133,7 @@ opponent: $(STAMP)  ## 20 + 20 outages against the real kube-controller-manager,
 	assets="$${KUBEBUILDER_ASSETS:-$$(hack/kube-assets etcd kube-apiserver kube-controller-manager)}" && \
 	KUBEBUILDER_ASSETS="$$assets" $(BIN)/python -m tests.e2e.opponent_runs --runs $${RUNS:-20}
 
-mutation: $(STAMP)  ## which of 9,000 small changes of the rules, of scaling, the weeder and core/kube no test notices; 2 h, goes on where it was stopped (OPTIONS="--only 'app.weeder.*'")
+mutation: $(STAMP)  ## which of 9,000 small changes of the rules, of scaling, the weeder and core/kube no test notices; some hours, goes on where it was stopped (OPTIONS="--only 'app.weeder.*'")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --upgrade --target build/mutation -r requirements/mutation.txt
 	PYTHONPATH=build/mutation nice $(BIN)/python -m hack.mutation $(OPTIONS) -- $(MUTATION)
 

@@ -43,7 +43,7 @@ The path of one pod, from the EndpointSlice that shows its service ready again t
     weeder.recovery             starts it at once, or later after too many, one for each service; it watches the pods
                                 of the namespace, for five minutes
     weeder.rules                decides: Delete, as its back-off lasts 130 s more; or Keep, and why
-    weeder.environment          waits for the namespace's turn: 20 deletions a second in all
+    weeder.deletions            waits for the namespace's turn: 20 deletions a second in all
     weeder.recovery             sends DELETE with the uid and resourceVersion that were judged, unless something
                                 forbids it right before (RecoveryRunner._check_may_send)
     weeder.messages             publishes a notice for log, metrics, history and Event (core.reporting)

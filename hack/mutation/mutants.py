@@ -84,7 +84,7 @@ def _of(path: Path) -> Iterator[Mutant]:
     tree = ast.parse(mutated.code)
     lines = mutated.code.splitlines()
     codes = dict(_codes(compile(mutated.code, str(path), "exec", dont_inherit=True)))
-    variants = {node.name: node for node in _functions(tree)}
+    variants = {node.name: node for node in ast.walk(tree) if isinstance(node, Function)}
     own = dict(_keyed(ast.parse(text)))
     module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     for name in mutated.mutant_names:
@@ -133,13 +133,6 @@ def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:
                 yield each.co_name, each
             else:  # a class
                 yield from _codes(each)
-
-
-def _functions(tree: ast.Module) -> Iterator[Function]:
-    for node in tree.body:
-        for each in node.body if isinstance(node, ast.ClassDef) else [node]:
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield each
 
 
 def _keyed(tree: ast.Module) -> Iterator[tuple[str, Function]]:

@@ -7,6 +7,7 @@ the tests that pass the statement that it changes, the likeliest first, until on
 import contextlib
 import itertools
 import json
+import operator
 import os
 import pickle
 import resource
@@ -133,6 +134,7 @@ class Mutation:
         parts: list[list[int]] = [[] for _ in range(self._jobs)]
         for number, (_, tests) in enumerate(modules):
             parts[number % self._jobs] += tests
+        parts = [part for part in parts if part]
         directory = Path(tempfile.mkdtemp(prefix="unchanged-"))
         children = []
         for number, part in enumerate(parts):
@@ -194,12 +196,7 @@ class Mutation:
 
         def cost(test: int) -> tuple[bool, float]:
             own = self._ids[test].split("/")[1:]
-            near = sum(
-                1
-                for _ in itertools.takewhile(
-                    lambda each: each[0] == each[1], zip(own, rooms, strict=False)
-                )
-            )
+            near = sum(map(operator.eq, own, rooms))
             worth = 1 + 20 * kills[test] + of_file[test] + 2 * near
             return self._ids[test] in met, (self._usual[test] + 0.005) / worth
 

@@ -14,7 +14,7 @@ from markdown_it.token import Token
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
-_NOT_OURS: Final = {"build", "mutants", "dist", "node_modules"}
+_NOT_OURS: Final = {"build", "dist", "node_modules"}
 _PARSER: Final = MarkdownIt("commonmark").enable("table")
 _HTML_TARGET: Final = re.compile(r"""\b(?:src|srcset|href)="([^"]+)\"""")
 _HTML_ANCHOR: Final = re.compile(r"""<a id="([^"]+)">""")

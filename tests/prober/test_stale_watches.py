@@ -114,21 +114,24 @@ async def test_a_stale_watch_of_dependents_is_never_needed(lab):
 
 
 @pytest.mark.parametrize(
-    ("watch", "how"),
+    ("watch", "how", "lasts"),
     [
-        *(("clusters", how) for how in ("hibernated", "deleted", "migrating", "cluster_gone")),
-        ("clusters", "cluster_gone, and made again"),
-        ("secrets", "kubeconfig_absent"),
+        *(
+            ("clusters", how, True)
+            for how in ("hibernated", "deleted", "migrating", "cluster_gone")
+        ),
+        ("clusters", "cluster_gone", False),  # deleted, and made again
+        ("secrets", "kubeconfig_absent", True),
     ],
 )
 async def test_what_ends_probing_or_makes_it_impossible_counts_though_the_watch_has_not_heard(
-    lab, watch, how
+    lab, watch, how, lasts
 ):
     harness = await stale(lab, watch)
+    fault = getattr(harness.faults, how)(SHOOT)
+    if not lasts:
+        fault.lift()
     with harness.faults.path_cut(SHOOT):
-        fault = getattr(harness.faults, how.partition(",")[0])(SHOOT)
-        if "," in how:
-            fault.lift()
         await harness.run(90)
         assert not harness.writes()
         assert harness.reason() is VerdictReason.SEED_STALE

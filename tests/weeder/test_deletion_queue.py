@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.model.weeding import Delete, PodView
-from app.weeder.deletions import DeletionQueue
-from app.weeder.environment import RetryWaits
+from app.weeder.deletions import DeletionQueue, RetryWaits
 
 POD = PodView("ns", "a", "uid-a", "1")
 OTHER = PodView("ns", "b", "uid-b", "1")

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.clock import Clock
 from app.core.tasks import Tasks
-from app.weeder.environment import FairRateLimiter
+from app.weeder.deletions import FairRateLimiter
 
 
 class Queue:
@@ -211,7 +211,7 @@ async def test_an_instant_before_a_turn_is_free_again_there_are_no_more_than_the
 
 
 async def test_namespaces_are_not_remembered_for_ever(queue, monkeypatch):
-    monkeypatch.setattr("app.weeder.environment._NAMESPACES", 40)
+    monkeypatch.setattr("app.weeder.deletions._NAMESPACES", 40)
     q = queue(100_000)
     for number in range(50):
         q.ask(f"n{number}")

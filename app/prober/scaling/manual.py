@@ -616,7 +616,7 @@ class Releases:
                 raise errors.Refused(why)
 
         try:
-            # A stale watch does not show what somebody has decided since.
+            # A stale watch may hide a pause or a hold that somebody has made since.
             await self._env.overrides.refresh(namespace, urgent=False)
             if not self._due(namespace):
                 return

@@ -23,7 +23,8 @@ from app.core.model.weeding import (
 from app.core.ports import Relisted
 from app.weeder import environment, recovery, rules
 from app.weeder.controller import WeederController
-from app.weeder.environment import FairRateLimiter, WeederEnvironment
+from app.weeder.deletions import FairRateLimiter
+from app.weeder.environment import WeederEnvironment
 from app.weeder.recovery import RecoveryRegistry, RecoveryRunner
 from app.weeder.rules import DeletedBefore, DeletionAnswer, Ledger, answer
 
